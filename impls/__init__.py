@@ -1,0 +1,1 @@
+"""What is measured: attention implementations behind one interface."""

@@ -1,0 +1,1 @@
+"""What every implementation has in common: problem, cost, interface, registry, inputs, check."""

@@ -1,0 +1,172 @@
+"""A problem: the sizes, dtype and masking of one attention computation. No torch here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+DTYPES = ("float32", "bfloat16", "float16")
+DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+LAYOUTS = ("bhtd", "bthd", "packed")
+PASSES = ("forward", "backward", "forward_backward")
+
+_SIZES = ("B", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v")
+_EXAMPLE = 'try "B=4,T=8192,H=32,H_kv=8,d_h=128,causal"'
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One attention computation: q (B, H, T_q, d_h), k (B, H_kv, T_kv, d_h), v (B, H_kv, T_kv, d_v).
+
+    `H_kv` and `d_v` default to `H` and `d_h`. `causal` is aligned bottom-right. `window` keeps the
+    last `window` keys a causal query may see. `layout` says how the inputs lie in memory; the
+    logical shape is always (B, H, T, d).
+
+    Raises:
+        ValueError: a size is negative or not an integer, H is not a multiple of H_kv, or a word
+            is not one of those known; the message says what was given and what would do.
+    """
+
+    B: int
+    T_q: int
+    T_kv: int
+    H: int
+    d_h: int
+    H_kv: int = -1
+    d_v: int = -1
+    dtype: str = "float32"
+    causal: bool = False
+    window: int | None = None
+    layout: str = "bhtd"
+
+    def __post_init__(self) -> None:
+        if self.H_kv == -1:
+            object.__setattr__(self, "H_kv", self.H)
+        if self.d_v == -1:
+            object.__setattr__(self, "d_v", self.d_h)
+        for name in _SIZES:
+            size = getattr(self, name)
+            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+                raise ValueError(f"{name}={size!r} is not a size: give an integer, 0 or more")
+        if self.H_kv == 0 or self.H % self.H_kv:
+            raise ValueError(
+                f"H={self.H} is not a multiple of H_kv={self.H_kv}: "
+                "each kv head serves H / H_kv query heads"
+            )
+        _one_of("dtype", self.dtype, (*DTYPES, "float64"))
+        _one_of("layout", self.layout, LAYOUTS)
+        if self.window is not None:
+            if isinstance(self.window, bool) or not isinstance(self.window, int) or self.window < 1:
+                raise ValueError(f"window={self.window!r} is not a number of keys: give 1 or more")
+            if not self.causal:
+                raise ValueError("a window needs causal: it keeps the last `window` visible keys")
+        if self.layout == "packed" and (
+            self.T_q != self.T_kv or self.H != self.H_kv or self.d_v != self.d_h
+        ):
+            raise ValueError("layout=packed needs T_q = T_kv, H = H_kv and d_v = d_h")
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to compute; such a problem has an answer but is no benchmark."""
+        return 0 in (self.B, self.T_q, self.T_kv, self.H, self.d_h, self.d_v)
+
+    @property
+    def scale(self) -> float:
+        """The default scale of the scores, 1/sqrt(d_h) (Vaswani et al. 2017, eq. 1)."""
+        return 1.0 / math.sqrt(self.d_h) if self.d_h else 1.0
+
+    @property
+    def id(self) -> str:
+        """A short, stable, ASCII name: what pytest shows and `--problem` takes back."""
+        parts = [f"B={self.B}"]
+        same_T = self.T_q == self.T_kv
+        parts += [f"T={self.T_q}"] if same_T else [f"T_q={self.T_q}", f"T_kv={self.T_kv}"]
+        parts.append(f"H={self.H}")
+        if self.H_kv != self.H:
+            parts.append(f"H_kv={self.H_kv}")
+        parts.append(f"d_h={self.d_h}")
+        if self.d_v != self.d_h:
+            parts.append(f"d_v={self.d_v}")
+        parts.append(self.dtype)
+        if self.causal:
+            parts.append("causal")
+        if self.window is not None:
+            parts.append(f"window={self.window}")
+        if self.layout != "bhtd":
+            parts.append(self.layout)
+        return ",".join(parts)
+
+    def __str__(self) -> str:
+        return self.id
+
+    def with_(self, **changes: Any) -> Problem:
+        """The same problem with some fields changed."""
+        return replace(self, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as small scalars, for run files."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Problem:
+        """The problem that `to_json` wrote; unknown fields are refused by name."""
+        known = {f.name for f in fields(cls)}
+        if unknown := sorted(set(record) - known):
+            raise ValueError(f"unknown fields of a problem: {', '.join(unknown)}")
+        return cls(**record)
+
+    @classmethod
+    def parse(cls, text: str, **defaults: Any) -> Problem:
+        """The problem written as "B=4,T=8192,H=32,H_kv=8,d_h=128,causal".
+
+        `T` sets T_q and T_kv. Bare words are a dtype, a layout, `causal` or `full`. B defaults
+        to 1; `defaults` fill what the text leaves out.
+        """
+        given: dict[str, Any] = {}
+        for part in (p.strip() for p in text.split(",")):
+            if part:
+                _read_part(part, given, text)
+        if "T" in given:
+            T = given.pop("T")
+            if "T_q" in given and "T_kv" in given:
+                raise ValueError(f'"{text}" gives T beside both T_q and T_kv')
+            given.setdefault("T_q", T)
+            given.setdefault("T_kv", T)
+        merged: dict[str, Any] = {"B": 1} | defaults | given
+        if missing := [n for n in ("T_q", "T_kv", "H", "d_h") if n not in merged]:
+            raise ValueError(f'"{text}" does not give {", ".join(missing)}: {_EXAMPLE}')
+        return cls(**merged)
+
+
+def _read_part(part: str, given: dict[str, Any], text: str) -> None:
+    """Put one `name=value` or bare word of a written problem into `given`."""
+    name, has_value, value = (s.strip() for s in part.partition("="))
+    if not has_value:
+        words = {"causal": ("causal", True), "full": ("causal", False)}
+        words |= {w: ("dtype", w) for w in (*DTYPES, "float64")}
+        words |= {w: ("layout", w) for w in LAYOUTS}
+        if part not in words:
+            raise ValueError(f'"{part}" in "{text}" is not a word of a problem: {_EXAMPLE}')
+        name, read = words[part]
+    elif name in ("dtype", "layout"):
+        read = value
+    elif name == "causal":
+        if value.lower() not in ("0", "1", "true", "false"):
+            raise ValueError(f'causal={value} in "{text}": write "causal" or "full"')
+        read = value.lower() in ("1", "true")
+    elif name in ("T", "window", *_SIZES):
+        if not value.isdecimal():
+            raise ValueError(f'{name}={value} in "{text}" is not a whole number: {_EXAMPLE}')
+        read = int(value)
+    else:
+        raise ValueError(f'"{name}" in "{text}" is not a field of a problem: {_EXAMPLE}')
+    if name in given:
+        raise ValueError(f'{name} is given twice in "{text}"')
+    given[name] = read
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}={value!r} is not known: one of {', '.join(known)}")

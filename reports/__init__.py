@@ -1,0 +1,1 @@
+"""How it is shown: pages, figures and tables of runs, without torch."""

@@ -1,0 +1,1 @@
+"""One module per figure: TITLE and draw(run) -> Figure."""

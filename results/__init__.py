@@ -1,0 +1,1 @@
+"""What it means: run files read, compared and judged, without torch."""

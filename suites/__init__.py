@@ -1,0 +1,1 @@
+"""How it is measured: sweeps, clocks and the journal."""

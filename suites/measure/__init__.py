@@ -1,0 +1,1 @@
+"""Instruments: clocks, caches, memory, device, ceilings, environment, journal."""

@@ -1,0 +1,1 @@
+"""One pytest session of measuring: options, plan, cells, progress."""
