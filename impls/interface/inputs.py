@@ -1,0 +1,74 @@
+"""The inputs of a problem: seeded normal data, the same values on every device and in every layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from impls.interface.problem import Problem
+
+TORCH_DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """q (B, H, T_q, d_h), k (B, H_kv, T_kv, d_h), v (B, H_kv, T_kv, d_v), d_out (B, H, T_q, d_v).
+
+    d_out is the gradient that arrives at the output, for the backward pass.
+    """
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    d_out: torch.Tensor
+
+
+def make_inputs(problem: Problem, device: str, seed: int = 0) -> Inputs:
+    """Normal data (mean 0, deviation 1) for a problem, each tensor from a seed of its own.
+
+    Constant or zero data would draw less power and run faster than what is measured for. The
+    values are drawn on the CPU in float32 and cast, so they depend on the logical shape and the
+    seed alone, neither on the device nor on the layout. Layouts, all seen as (B, H, T, d):
+
+    - bhtd: contiguous.
+    - bthd: storage (B, T, H, d), as a projection leaves it.
+    - packed: q, k and v in one storage (B, T, 3, H, d), as one joint projection leaves them.
+
+    Only packed inputs share storage; d_out never does, and lies as the layout's output would.
+    """
+    kv = (problem.B, problem.H_kv, problem.T_kv)
+    shapes = (
+        (problem.B, problem.H, problem.T_q, problem.d_h),
+        (*kv, problem.d_h),
+        (*kv, problem.d_v),
+        (problem.B, problem.H, problem.T_q, problem.d_v),
+    )
+    places = [torch.empty(0)] * 4
+    if problem.layout == "packed":
+        joint = _empty((problem.B, problem.T_q, 3, problem.H, problem.d_h), problem, device)
+        places[:3] = joint.permute(2, 0, 3, 1, 4).unbind()
+        places[3] = _place(shapes[3], problem, device)
+    else:
+        places = [_place(shape, problem, device) for shape in shapes]
+    for i, place in enumerate(places):
+        generator = torch.Generator().manual_seed(4 * seed + i)
+        place.copy_(torch.randn(place.shape, generator=generator))
+    return Inputs(*places)
+
+
+def _place(shape: tuple[int, ...], problem: Problem, device: str) -> torch.Tensor:
+    """Uninitialised memory for one tensor, seen as (B, H, T, d)."""
+    if problem.layout == "bhtd":
+        return _empty(shape, problem, device)
+    B, H, T, d = shape
+    return _empty((B, T, H, d), problem, device).transpose(1, 2)
+
+
+def _empty(shape: tuple[int, ...], problem: Problem, device: str) -> torch.Tensor:
+    return torch.empty(shape, dtype=TORCH_DTYPES[problem.dtype], device=device)
