@@ -6,7 +6,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install borrowed bench test test-all check lock clean
+.PHONY: help install borrowed bench check test test-all lock clean
 
 BUDGET ?= quick
 PYTHON := $(or $(PY),.venv/bin/python)
@@ -16,14 +16,16 @@ STAMP := .venv/.installed-$(firstword $(shell cksum requirements.lock 2>/dev/nul
 # torch and triton are named exactly: the committed results were made with these two.
 PINNED := torch==2.13.0 triton==3.7.1
 
+# What `make bench` imports, asked of an environment that is not ours.
+NEEDED := jinja2 matplotlib numpy pandas psutil pytest pytest_benchmark rich scipy torch
+HAS_ALL := import importlib.util as u, sys; \
+  missing = [name for name in sys.argv[1:] if not u.find_spec(name)]; \
+  sys.exit("attnbench: missing packages: " + ", ".join(missing) if missing else 0)
+
 # A candidate is tried by running it: a name on PATH may be a shim without a Python behind it,
 # and Debian's python3.11 may lack venv.
 CANDIDATES := python3.11 python3.12 python3
 IS_RIGHT := import sys, venv, ensurepip; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
-NEEDED := jinja2 matplotlib numpy pandas psutil pytest pytest_benchmark rich scipy torch
-HAS_ALL := import importlib.util, sys; \
-  missing = [name for name in sys.argv[1].split() if not importlib.util.find_spec(name)]; \
-  sys.exit("attnbench: missing packages: " + ", ".join(missing) if missing else 0)
 define make_venv
 for python in $(CANDIDATES); do \
   if $$python -c '$(IS_RIGHT)' >/dev/null 2>&1; then \
@@ -53,41 +55,11 @@ $(STAMP):
 	@echo "attnbench: .venv is ready"
 
 borrowed:
-	@$(PY) -c '$(HAS_ALL)' '$(NEEDED)' || { echo "attnbench: install the above where $(PY) finds it," \
-	  "or leave out PY=$(PY)" >&2; exit 1; }
+	@$(PY) -c '$(HAS_ALL)' $(NEEDED) || { echo "attnbench: install them where $(PY) finds them," \
+	  "or leave out PY=$(PY) to have .venv made" >&2; exit 1; }
 
-bench: making $(1) with $$($$python -V)"; \
-    $$python -m venv --clear $(1); exit; \
-  fi; \
-done; \
-echo "attnbench: no Python 3.11 or 3.12 with venv found (tried $(CANDIDATES))." >&2; \
-echo "attnbench: on Debian or Ubuntu type: sudo apt install python3.11-venv" >&2; \
-exit 1
-endef
-
-help: ## print this list
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
-
-install: $(STAMP) ## make .venv from requirements.lock (once)
-
-$(STAMP):
-	@.venv/bin/python -c 'import pip; $(IS_RIGHT)' >/dev/null 2>&1 || ( $(call make_venv,.venv) )
-	@echo "attnbench: installing $$(grep -c == requirements.lock) packages from" \
-	  "requirements.lock (minutes, this once; log: .venv/install.log)"
-	@set -o pipefail; PYTHONUNBUFFERED=1 .venv/bin/python -m pip install \
-	  --disable-pip-version-check -r requirements.lock 2>&1 | tee .venv/install.log \
-	  | { grep --line-buffered -oE '^ *Downloading [^ ]+ \([0-9.]+ [MG]B\)|^Installing collected packages' || true; } \
-	  || { tail -n 30 .venv/install.log; echo "attnbench: pip failed, see above" >&2; exit 1; }
-	@rm -f .venv/.installed-* && touch $@
-	@echo "attnbench: .venv is ready"
-
-borrowed:
-	@$(PY) -c 'import jinja2, matplotlib, numpy, pandas, psutil, pytest_benchmark, rich, scipy, torch' \
-	  || { echo "attnbench: $(PY) lacks a package of pyproject.toml's dependencies (above);" \
-	    "install it there, or leave out PY=$(PY)" >&2; exit 1; }
-
-bench: $(READY) ## measure on the best device present, then write the report (BUDGET=quick|default|full|smoke, PY=python3, ARGS=…)
-	@echo "attnbench: measuring, budget $(BUDGET)"
+bench: $(READY) ## measure and report (BUDGET=quick|default|full|smoke, PY=python3, ARGS=…)
+	@echo "attnbench: measuring with BUDGET=$(BUDGET)"
 	@# 1 is a wrong or failed cell: its report is wanted most. Above 1 there is no finished run.
 	@status=0; $(PYTHON) -m pytest suites --budget $(BUDGET) $(ARGS) || status=$$?; \
 	[ $$status -le 1 ] || exit $$status; \
@@ -98,7 +70,7 @@ check: $(READY) ## ruff, ruff format, pyright
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m pyright
 
-test: check ## check, then the tests that take seconds
+test: check ## check, then the tests that are not slow
 	$(PYTHON) -m pytest -m "not slow"
 
 test-all: check ## check, then every test
@@ -107,10 +79,11 @@ test-all: check ## check, then every test
 lock: ## make requirements.lock anew from pyproject.toml's ranges
 	@( $(call make_venv,build/lock) )
 	build/lock/bin/python -m pip install --disable-pip-version-check -q $(PINNED) '.[gpu,xformers,dev]'
-	@# A local version (+cpu) and CUDA's own wheels depend on the machine that made the lock.
+	@# A local version (+cpu) and CUDA's own wheels depend on the machine that makes the lock.
 	{ echo "# Made by 'make lock' from pyproject.toml; do not edit."; \
 	  build/lock/bin/python -m pip freeze --all --exclude pip --exclude attnbench \
-  | sed -E 's/\+[a-z0-9.]+$$//' | awk '/^nvidia-ml-py==/ || !/^(nvidia|cuda)-/'; } > build/requirements.lock
+	  | sed -E 's/\+[a-z0-9.]+$$//' | awk '/^nvidia-ml-py==/ || !/^(nvidia|cuda)-/'; } \
+	  > build/requirements.lock
 	mv build/requirements.lock requirements.lock
 
 clean: ## remove .venv, caches and build/ (never results)
