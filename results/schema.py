@@ -1,0 +1,300 @@
+"""The run files: what stands in them and what it means. The one place that says so.
+
+A run is a folder `results/runs/<machine-key>/<utc>-<commit>/`:
+
+- `run.json`: environment, ceilings, settings and the plan, see `results.run`.
+- `cells.jsonl`: the journal, one line a finished cell, see `Cell`.
+- `running.json`: the cell being measured, there only meanwhile, see `results.run.Running`.
+- `launch-<n>.json`: pytest-benchmark's own JSON; nothing here reads it.
+
+All are strict JSON in UTF-8 and SI units. null is "not known" or "not measured", never 0. Fields
+that are not known here are left out, so that newer writers may add some; a change of a meaning
+raises `SCHEMA_VERSION`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from impls.interface.problem import PASSES, Problem
+from results.reading import Place, SchemaError, read_record
+
+SCHEMA_VERSION = 1
+STATUSES = (
+    "ok",
+    "wrong",
+    "unsupported",
+    "unavailable",
+    "oom",
+    "error",
+    "crashed",
+    "timeout",
+    "skipped",
+)
+FLAGS = ("host_bound", "near_floor", "throttled", "above_ceiling", "low_n", "contended", "warm")
+TIMED = ("ok", "wrong")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The samples of one cell, seconds a call on the cell's clock.
+
+    Attributes:
+        ci_low_s, ci_high_s: confidence interval of the median within this launch; it says nothing
+            of other launches.
+        stop: why sampling ended, "precise", "budget" or "max_samples".
+        samples_s: at most 1000 of them.
+        wall_median_s, wall_min_s: the same calls on the wall clock.
+        first_call_s: with whatever it compiles; in no other figure here.
+        prepare_s: work that depends on the problem alone, done once outside the clock.
+        first_ten_median_s: before the clocks of a warm device settle.
+        floor_s: what the clock shows for an empty call.
+        host_s: CUDA: host time to enqueue one call.
+    """
+
+    median_s: float
+    min_s: float
+    n: int
+    q1_s: float | None = None
+    q3_s: float | None = None
+    mean_s: float | None = None
+    ci_low_s: float | None = None
+    ci_high_s: float | None = None
+    stop: str | None = None
+    samples_s: tuple[float, ...] = ()
+    wall_median_s: float | None = None
+    wall_min_s: float | None = None
+    first_call_s: float | None = None
+    prepare_s: float | None = None
+    warmup_n: int | None = None
+    first_ten_median_s: float | None = None
+    floor_s: float | None = None
+    calls_per_sample: int | None = None
+    host_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The arithmetic of a cell (`impls.interface.cost`): pairs a head, FLOP, exponentials, bytes.
+
+    `algorithmic_bytes` is what the implementation declares that it moves; not read from counters.
+    """
+
+    pairs: int
+    flop: int
+    flop_convention: str
+    exp: int
+    compulsory_bytes: int
+    algorithmic_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least time the measured ceilings allow, max(flop / FLOP/s, compulsory bytes / bytes/s).
+
+    Attributes:
+        binds: "compute" or "memory".
+        flop_provider: who reached `flop_per_s`, "torch.mm" for instance.
+        bytes_level: "l2", "llc", "dram" or "hbm".
+        bytes_provider: "copy" or "read".
+    """
+
+    time_s: float
+    binds: str
+    flop_per_s: float | None = None
+    flop_provider: str | None = None
+    bytes_per_s: float | None = None
+    bytes_level: str | None = None
+    bytes_provider: str | None = None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Peak bytes of a call and how they were found ("torch allocator", "profiler")."""
+
+    peak_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    how: str | None = None
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """The distance of one output to float64, and what was allowed; null is not finite."""
+
+    max_error: float | None = None
+    relative_error: float | None = None
+    allowed_max: float | None = None
+    allowed_relative: float | None = None
+    naive_max_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """The proof that belongs to a time.
+
+    Attributes:
+        rows: "all", or what sample of them was compared.
+        outputs: by name, "out", "lse", "dq", "dk", "dv".
+        after_timing: the outputs were compared once more after the last sample.
+        where: "device" or "interpreter".
+    """
+
+    ok: bool
+    against: str | None = None
+    rows: str | None = None
+    outputs: Mapping[str, OutputCheck] = field(default_factory=dict)
+    after_timing: bool | None = None
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the machine did meanwhile; the share of system CPU time and foreign load are 0 to 1."""
+
+    minor_faults_per_call: float | None = None
+    system_share: float | None = None
+    involuntary_switches: float | None = None
+    foreign_load: float | None = None
+
+
+@dataclass(frozen=True)
+class DeviceState:
+    """What the device told of itself right after the samples."""
+
+    sm_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    energy_j: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One implementation on one problem, pass, cache state and clock, in one launch.
+
+    Attributes:
+        cell: identity by content: the first 16 hex digits of a SHA-256 over implementation,
+            problem, pass, cache, clock and settings version. Never a pytest id.
+        suite, series: the sweep that asked for it and its part of it, for figures.
+        status: one of `STATUSES`; only "ok" and "wrong" have a timing, and "ok" has a check.
+        reasons: why it is not ok, in full.
+        flags: what is doubtful about an ok row, from `FLAGS`.
+        version: library and version of the implementation.
+        ran: the operators or kernels a profile saw, or "unknown".
+    """
+
+    cell: str
+    implementation: str
+    problem: Problem
+    pass_: str
+    cache: str
+    clock: str
+    settings_version: int
+    suite: str
+    launch: int
+    status: str
+    series: str = ""
+    started_utc: str | None = None
+    elapsed_s: float | None = None
+    reasons: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    version: str | None = None
+    timing: Timing | None = None
+    counts: Counts | None = None
+    bound: Bound | None = None
+    memory: Memory | None = None
+    check: Check | None = None
+    ran: tuple[str, ...] = ()
+    host: Host | None = None
+    device_state: DeviceState | None = None
+
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        """What is one row of a run: identity, launch and the series it belongs to."""
+        return (self.cell, self.launch, self.suite, self.series)
+
+    @property
+    def is_comparable(self) -> bool:
+        """May enter best-of, speed-ups, baselines and gates: ok and without a flag."""
+        return self.status == "ok" and not self.flags
+
+    @property
+    def time_s(self) -> float | None:
+        """The median of a call on the cell's clock."""
+        return None if self.timing is None else self.timing.median_s
+
+    @property
+    def flop_per_s(self) -> float | None:
+        """Useful FLOP a second at the median."""
+        return self.counts.flop / self.time_s if self.counts and self.time_s else None
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Compulsory bytes a second at the median; a lower bound of what really moved."""
+        return self.counts.compulsory_bytes / self.time_s if self.counts and self.time_s else None
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per compulsory byte."""
+        if self.counts is None or not self.counts.compulsory_bytes:
+            return None
+        return self.counts.flop / self.counts.compulsory_bytes
+
+    @property
+    def percent_of_bound(self) -> float | None:
+        """The headline: 100 where the median is the least time the ceilings allow."""
+        if self.bound is None or not self.time_s:
+            return None
+        return 100.0 * self.bound.time_s / self.time_s
+
+    @property
+    def label(self) -> str:
+        """Implementation, problem and pass, for messages."""
+        return f"{self.implementation} {self.problem.id} {self.pass_}"
+
+
+def read_cell(value: Any, place: Place) -> Cell:
+    """The cell of one parsed journal line.
+
+    Raises:
+        SchemaError: another schema version, a field missing or of another type, an unknown
+            status, flag or pass, a timing without "ok" or "wrong", or "ok" without its proof.
+    """
+    check_version(value, place)
+    cell = read_record(Cell, value, place)
+    _one_of(cell.status, STATUSES, place.at("status"))
+    _one_of(cell.pass_, PASSES, place.at("pass"))
+    for flag in cell.flags:
+        _one_of(flag, FLAGS, place.at("flags"))
+    if cell.status not in TIMED and cell.timing is not None:
+        raise SchemaError(f'{place.at("timing")}: expected null beside status "{cell.status}"')
+    if cell.status == "ok" and cell.timing is None:
+        raise SchemaError(f'{place.at("timing")}: expected an object beside status "ok", got null')
+    if cell.status == "ok" and not (cell.check and cell.check.ok):
+        raise SchemaError(f'{place.at("check")}: status "ok" needs a check that is ok')
+    return cell
+
+
+def check_version(value: Any, place: Place) -> None:
+    """Refuse what another schema version wrote, with what to do.
+
+    Raises:
+        SchemaError: not an object, no version, or another one.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
+        raise SchemaError(f"{place.at('schema')}: missing, expected the whole number of a version")
+    written = value["schema"]
+    if written > SCHEMA_VERSION:
+        todo = "update the checkout (git pull) to read it"
+    else:
+        todo = "measure again (make bench), or read it with the commit that run.json names"
+    if written != SCHEMA_VERSION:
+        raise SchemaError(
+            f"{place.at('schema')}: version {written}, this checkout reads {SCHEMA_VERSION}: {todo}"
+        )
+
+
+def _one_of(word: str, known: tuple[str, ...], place: Place) -> None:
+    if word not in known:
+        raise SchemaError(f'{place}: "{word}" is not known: one of {", ".join(known)}')
