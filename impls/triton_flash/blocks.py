@@ -1,0 +1,82 @@
+"""How the forward kernel is cut: block shapes for each device and head size, and head chunks.
+
+The table comes from compiling ahead of time with Triton 3.7.1 (ptxas 12.8 for sm_80 and sm_90,
+13.1 for sm_100), causal, for every row's largest head size: the largest block with no spill, or
+the fewest, that fits in shared memory. Nothing in it was tuned by timing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Queries and keys of one tile, and the warps and pipeline stages that work on it."""
+
+    BLOCK_Q: int
+    BLOCK_KV: int
+    num_warps: int
+    num_stages: int
+
+
+# Small enough that short sequences meet every kind of loop, uneven so that no axis passes for
+# the other: a tile costs the interpreter about 4 ms whatever its size.
+INTERPRETED = Blocks(64, 32, 4, 2)
+
+# (architecture, bytes of an element) → (largest head size, its blocks), smallest first.
+_TABLE: dict[tuple[str, int], tuple[tuple[int, Blocks], ...]] = {
+    ("sm_80", 2): (
+        (64, Blocks(128, 64, 4, 3)),
+        (96, Blocks(128, 32, 4, 3)),
+        (128, Blocks(128, 64, 8, 2)),
+        (192, Blocks(64, 32, 4, 2)),
+        (256, Blocks(64, 32, 4, 2)),
+    ),
+    ("sm_90", 2): (
+        (128, Blocks(128, 128, 8, 2)),
+        (256, Blocks(128, 64, 8, 2)),
+    ),
+    ("sm_100", 2): (
+        (64, Blocks(128, 128, 8, 3)),
+        (128, Blocks(128, 128, 8, 2)),
+        (256, Blocks(128, 64, 8, 2)),
+    ),
+}
+SMALLEST_BLOCK_Q = min(b.BLOCK_Q for rows in _TABLE.values() for _, b in rows)
+
+
+def blocks_for(capability: int | None, d: int, element_bytes: int) -> Blocks:
+    """The blocks for head size `d`, the larger of d_h and d_v.
+
+    `capability` is 90 for compute capability 9.0; None is the interpreter.
+    """
+    if capability is None:
+        return INTERPRETED
+    rows = _TABLE[_architecture(capability), element_bytes]
+    return next(blocks for largest, blocks in rows if d <= largest)
+
+
+def splits_heads(capability: int | None) -> bool:
+    """Whether a head size is cut in two chunks there rather than padded to a power of two.
+
+    Not where matrix products go through tensor memory: two of them into one accumulator are
+    miscompiled there (https://github.com/triton-lang/triton/issues/10821).
+    """
+    return capability is None or capability < 100
+
+
+def chunks(d: int, splits: bool) -> tuple[int, int]:
+    """Columns of chunk A and chunk B, powers of two; B is 0 where one chunk holds all.
+
+    Split, 96 → (64, 32) but 40 → (64, 0), as tl.dot takes no chunk under 16; else 96 → (128, 0).
+    """
+    larger = 1 << max(d.bit_length() - 1, 0)
+    rest = d - larger
+    if splits and rest >= 16 and rest & (rest - 1) == 0:
+        return larger, rest
+    return max(16, 1 << max(d - 1, 0).bit_length()), 0
+
+
+def _architecture(capability: int) -> str:
+    return "sm_80" if capability < 90 else "sm_90" if capability < 100 else "sm_100"

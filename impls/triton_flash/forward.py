@@ -1,0 +1,242 @@
+"""The forward kernel: one program computes a block of queries of one head with online softmax."""
+
+import triton
+import triton.language as tl
+
+# NAMES: i_ index, o_ offsets, m_ mask, p_ pointer, b_ block held in registers. A head size is held
+# as one or two chunks, A and B, each a power of two: d_h = 96 is 64 + 32 rather than 128, which
+# saves the matrix unit a quarter of its work. Where d_h is no such sum, chunk A is padded.
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+LN_2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def _load_rows(
+    p_base,
+    o_rows,
+    stride,
+    T,
+    D: tl.constexpr,
+    FROM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHECKS_ROWS: tl.constexpr,
+):
+    """Columns FROM to FROM + CHUNK of some rows; zero beyond row T and beyond column D."""
+    o_d = FROM + tl.arange(0, CHUNK)
+    # A row offset may pass 2³¹ elements even where T is short: the stride is free.
+    p_tile = p_base + o_rows[:, None].to(tl.int64) * stride + o_d[None, :]  # (rows, CHUNK)
+    if FROM + CHUNK > D:
+        if CHECKS_ROWS:
+            b_rows = tl.load(p_tile, mask=(o_rows[:, None] < T) & (o_d[None, :] < D), other=0.0)
+        else:
+            b_rows = tl.load(p_tile, mask=o_d[None, :] < D, other=0.0)
+    elif CHECKS_ROWS:
+        b_rows = tl.load(p_tile, mask=o_rows[:, None] < T, other=0.0)
+    else:
+        b_rows = tl.load(p_tile)
+    return b_rows
+
+
+@triton.jit
+def _store_rows(
+    p_base,
+    o_rows,
+    stride,
+    T,
+    b_rows,
+    D: tl.constexpr,
+    FROM: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    o_d = FROM + tl.arange(0, CHUNK)
+    p_tile = p_base + o_rows[:, None].to(tl.int64) * stride + o_d[None, :]  # (rows, CHUNK)
+    m_tile = o_rows[:, None] < T
+    if FROM + CHUNK > D:
+        m_tile = m_tile & (o_d[None, :] < D)
+    tl.store(p_tile, b_rows.to(p_base.dtype.element_ty), mask=m_tile)
+
+
+@triton.jit
+def _over_keys(
+    b_out_a,
+    b_out_b,
+    b_sum,
+    b_max,
+    b_q_a,
+    b_q_b,
+    p_k,
+    p_v,
+    stride_k_t,
+    stride_v_t,
+    o_last,
+    start,
+    end,
+    scale_log2,
+    T_kv,
+    window,
+    D_H: tl.constexpr,
+    D_H_A: tl.constexpr,
+    D_H_B: tl.constexpr,
+    D_V: tl.constexpr,
+    D_V_A: tl.constexpr,
+    D_V_B: tl.constexpr,
+    BLOCK_KV: tl.constexpr,
+    IS_MASKED: tl.constexpr,
+    IS_CAUSAL: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Attend to keys start to end, a multiple of BLOCK_KV apart; `o_last` is a row's last key.
+
+    Online softmax after Milakov and Gimelshein 2018 and Dao 2023 (FlashAttention-2, algorithm 1),
+    in base 2: `b_max` holds max(s)·scale·log2 e and `b_sum` is relative to it.
+    """
+    # pyright takes tl.range for what it is outside kernels.
+    for i_kv in tl.range(start, end, BLOCK_KV):  # pyright: ignore[reportGeneralTypeIssues]
+        o_kv = i_kv + tl.arange(0, BLOCK_KV)
+        b_k = _load_rows(p_k, o_kv, stride_k_t, T_kv, D_H, 0, D_H_A, IS_MASKED)
+        b_s = tl.dot(b_q_a, tl.trans(b_k), input_precision=PRECISION)  # (BLOCK_Q, BLOCK_KV)
+        if D_H_B > 0:
+            b_k = _load_rows(p_k, o_kv, stride_k_t, T_kv, D_H, D_H_A, D_H_B, IS_MASKED)
+            b_s = tl.dot(b_q_b, tl.trans(b_k), b_s, input_precision=PRECISION)
+        # Raw scores are masked and the scale (above zero, the launcher sees to it) is applied
+        # in exp2's argument: one fused multiply-add instead of two instructions a score.
+        if IS_MASKED:
+            m_s = o_kv[None, :] < T_kv
+            if IS_CAUSAL:
+                m_s = m_s & (o_kv[None, :] <= o_last[:, None])
+            if HAS_WINDOW:
+                m_s = m_s & (o_kv[None, :] > o_last[:, None] - window)
+            b_s = tl.where(m_s, b_s, -float("inf"))
+        b_new_max = tl.maximum(b_max, tl.max(b_s, 1) * scale_log2)  # (BLOCK_Q,)
+        b_shift = b_new_max
+        if IS_MASKED:
+            # A row that has seen no key yet has maximum −inf, and −inf − −inf would be NaN.
+            b_shift = tl.where(b_new_max == -float("inf"), 0.0, b_new_max)
+        b_p = tl.exp2(b_s * scale_log2 - b_shift[:, None])  # (BLOCK_Q, BLOCK_KV)
+        b_rescale = tl.exp2(b_max - b_shift)  # (BLOCK_Q,)
+        b_sum = b_sum * b_rescale + tl.sum(b_p, 1)
+        b_max = b_new_max
+        b_v = _load_rows(p_v, o_kv, stride_v_t, T_kv, D_V, 0, D_V_A, IS_MASKED)
+        b_p = b_p.to(b_v.dtype)
+        b_out_a = b_out_a * b_rescale[:, None]
+        b_out_a = tl.dot(b_p, b_v, b_out_a, input_precision=PRECISION)  # (BLOCK_Q, D_V_A)
+        if D_V_B > 0:
+            b_v = _load_rows(p_v, o_kv, stride_v_t, T_kv, D_V, D_V_A, D_V_B, IS_MASKED)
+            b_out_b = b_out_b * b_rescale[:, None]
+            b_out_b = tl.dot(b_p, b_v, b_out_b, input_precision=PRECISION)  # (BLOCK_Q, D_V_B)
+    return b_out_a, b_out_b, b_sum, b_max
+
+
+# Sizes are not specialised on: a sweep over T would compile anew for 1 and for multiples of 16,
+# and gain nothing. Strides and pointers are: their divisibility decides how wide a load may be.
+@triton.jit(do_not_specialize=["scale", "H", "group", "T_q", "T_kv", "window"])
+def triton_flash_forward(
+    p_q,
+    p_k,
+    p_v,
+    p_out,
+    p_lse,
+    scale,
+    stride_q_b,
+    stride_q_h,
+    stride_q_t,
+    stride_k_b,
+    stride_k_h,
+    stride_k_t,
+    stride_v_b,
+    stride_v_h,
+    stride_v_t,
+    stride_out_b,
+    stride_out_h,
+    stride_out_t,
+    H,
+    group,
+    T_q,
+    T_kv,
+    window,
+    D_H: tl.constexpr,
+    D_H_A: tl.constexpr,
+    D_H_B: tl.constexpr,
+    D_V: tl.constexpr,
+    D_V_A: tl.constexpr,
+    D_V_B: tl.constexpr,
+    BLOCK_Q: tl.constexpr,
+    BLOCK_KV: tl.constexpr,
+    IS_CAUSAL: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Output (B, H, T_q, d_v) and lse (B, H, T_q), natural log, of one block of queries.
+
+    The grid is one-dimensional, B·H·blocks: only x may pass 65535. `scale` is above zero; `group`
+    is H / H_kv; causal is aligned bottom-right and `window` counts the keys a query keeps. The
+    last dimension of every tensor has stride 1, lse is contiguous. A row that sees no key gets
+    output 0 and lse −inf.
+    """
+    n_blocks = tl.cdiv(T_q, BLOCK_Q)
+    i_bh = tl.program_id(0) // n_blocks
+    # Under a causal mask the last block has the most keys: begun first, it does not end alone.
+    i_block = n_blocks - 1 - tl.program_id(0) % n_blocks
+    i_b = (i_bh // H).to(tl.int64)
+    i_h = (i_bh % H).to(tl.int64)
+    i_h_kv = i_h // group
+    p_q += i_b * stride_q_b + i_h * stride_q_h
+    p_k += i_b * stride_k_b + i_h_kv * stride_k_h
+    p_v += i_b * stride_v_b + i_h_kv * stride_v_h
+    p_out += i_b * stride_out_b + i_h * stride_out_h
+
+    first = i_block * BLOCK_Q
+    o_q = first + tl.arange(0, BLOCK_Q)
+    b_q_a = _load_rows(p_q, o_q, stride_q_t, T_q, D_H, 0, D_H_A, True)  # (BLOCK_Q, D_H_A)
+    b_q_b = b_q_a
+    if D_H_B > 0:
+        b_q_b = _load_rows(p_q, o_q, stride_q_t, T_q, D_H, D_H_A, D_H_B, True)  # (BLOCK_Q, D_H_B)
+    b_max = tl.full([BLOCK_Q], -float("inf"), tl.float32)
+    b_sum = tl.zeros([BLOCK_Q], tl.float32)
+    b_out_a = tl.zeros([BLOCK_Q, D_V_A], tl.float32)
+    b_out_b = b_sum
+    if D_V_B > 0:
+        b_out_b = tl.zeros([BLOCK_Q, D_V_B], tl.float32)
+
+    # Keys start to full_start are seen by some rows (window), those to full_end by all rows of
+    # the block, those to end by some again (causal diagonal, tail): only the outer two are masked.
+    scale_log2 = scale * LOG2_E
+    shift = T_kv - T_q
+    o_last = o_q + shift
+    start = 0
+    full_start = 0
+    end = T_kv
+    full_end = T_kv // BLOCK_KV * BLOCK_KV
+    if IS_CAUSAL:
+        end = tl.minimum(tl.maximum(first + BLOCK_Q + shift, 0), T_kv)
+        full_end = tl.minimum(tl.maximum(first + shift + 1, 0), T_kv) // BLOCK_KV * BLOCK_KV
+    if HAS_WINDOW:
+        start = tl.maximum(first + shift - window + 1, 0) // BLOCK_KV * BLOCK_KV
+        oldest = tl.maximum(first + BLOCK_Q + shift - window, 0)  # of the block's last row
+        full_start = tl.minimum(tl.cdiv(oldest, BLOCK_KV) * BLOCK_KV, full_end)
+        b_out_a, b_out_b, b_sum, b_max = _over_keys(
+            b_out_a, b_out_b, b_sum, b_max, b_q_a, b_q_b, p_k, p_v, stride_k_t, stride_v_t,
+            o_last, start, full_start, scale_log2, T_kv, window, D_H, D_H_A, D_H_B, D_V, D_V_A,
+            D_V_B, BLOCK_KV, True, IS_CAUSAL, HAS_WINDOW, PRECISION,
+        )  # fmt: skip
+    b_out_a, b_out_b, b_sum, b_max = _over_keys(
+        b_out_a, b_out_b, b_sum, b_max, b_q_a, b_q_b, p_k, p_v, stride_k_t, stride_v_t,
+        o_last, full_start, full_end, scale_log2, T_kv, window, D_H, D_H_A, D_H_B, D_V, D_V_A,
+        D_V_B, BLOCK_KV, False, IS_CAUSAL, HAS_WINDOW, PRECISION,
+    )  # fmt: skip
+    b_out_a, b_out_b, b_sum, b_max = _over_keys(
+        b_out_a, b_out_b, b_sum, b_max, b_q_a, b_q_b, p_k, p_v, stride_k_t, stride_v_t,
+        o_last, full_end, end, scale_log2, T_kv, window, D_H, D_H_A, D_H_B, D_V, D_V_A,
+        D_V_B, BLOCK_KV, True, IS_CAUSAL, HAS_WINDOW, PRECISION,
+    )  # fmt: skip
+
+    m_dead = b_sum == 0.0
+    b_divisor = tl.where(m_dead, 1.0, b_sum)
+    b_lse = tl.where(m_dead, -float("inf"), (b_max + tl.log2(b_divisor)) * LN_2)  # (BLOCK_Q,)
+    tl.store(p_lse + i_bh.to(tl.int64) * T_q + o_q, b_lse, mask=o_q < T_q)
+    _store_rows(p_out, o_q, stride_out_t, T_q, b_out_a / b_divisor[:, None], D_V, 0, D_V_A)
+    if D_V_B > 0:
+        b_out_b = b_out_b / b_divisor[:, None]
+        _store_rows(p_out, o_q, stride_out_t, T_q, b_out_b, D_V, D_V_A, D_V_B)
