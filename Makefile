@@ -24,7 +24,7 @@ HAS_ALL := import importlib.util as u, sys; \
 
 # A candidate is tried by running it: a name on PATH may be a shim without a Python behind it,
 # and Debian's python3.11 may lack venv.
-CANDIDATES := python3.11 python3.12 python3
+CANDIDATES ?= python3.11 python3.12 python3
 IS_RIGHT := import sys, venv, ensurepip; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 define make_venv
 for python in $(CANDIDATES); do \
