@@ -21,8 +21,10 @@ class Forward(Protocol):
     """
 
     def __call__(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, /, **arguments: Any
-    ) -> torch.Tensor: ...
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, /, *_: Any, **arguments: Any
+    ) -> torch.Tensor:
+        """The output, (B, H, T_q, d_v)."""
+        ...
 
 
 class Unsupported(ValueError):
@@ -124,7 +126,9 @@ def reasons_against(
         problem.dtype not in can.dtypes and problem.dtype != "float64",
         f"dtype {problem.dtype} is not supported (only {', '.join(can.dtypes)})",
     )
-    against(problem.dtype == "float64" and "float64" not in can.dtypes, "dtype float64 is not supported")
+    against(
+        problem.dtype == "float64" and "float64" not in can.dtypes, "dtype float64 is not supported"
+    )
     widest = max(problem.d_h, problem.d_v)
     if can.max_d_h is not None:
         against(widest > can.max_d_h, f"d_h={widest} is above {can.max_d_h}")
@@ -224,7 +228,9 @@ def check_arguments(
     if not (q.shape[0] == k.shape[0] == v.shape[0]):
         raise ValueError(f"B differs: q {q.shape[0]}, k {k.shape[0]}, v {v.shape[0]}")
     if k.shape[1] != v.shape[1]:
-        raise ValueError(f"k has {k.shape[1]} heads and v has {v.shape[1]}: H_kv must be one number")
+        raise ValueError(
+            f"k has {k.shape[1]} heads and v has {v.shape[1]}: H_kv must be one number"
+        )
     if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise ValueError(f"H={q.shape[1]} is not a multiple of H_kv={k.shape[1]}")
     if k.shape[2] != v.shape[2]:
