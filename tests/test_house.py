@@ -137,7 +137,10 @@ def left_for_later(tree: dict[str, str]) -> list[str]:
 def long_first_lines(tree: dict[str, str]) -> list[str]:
     return [
         f"{path}: {node.name}"
-XX        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        for path, text in tree.items()
+        if path.split("/")[0] in PACKAGES
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
         if len((ast.get_docstring(node) or "").split("\n")[0]) > LONGEST_FIRST_LINE
     ]
 
