@@ -44,7 +44,7 @@ def told(error: BaseException) -> str:
 
 
 def where_in(error: BaseException, path: Path | None) -> str:
-    """`file:line` where the error arose: in `path` if its frames pass through it, else innermost."""
+    """`file:line` where the error arose: in `path` where its frames pass through it."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""The inputs of a problem: seeded normal data, the same values on every device and in every layout."""
+"""The inputs of a problem: seeded normal data, the same on every device and in every layout."""
 
 from __future__ import annotations
 
