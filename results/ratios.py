@@ -1,0 +1,76 @@
+"""How many times as fast as the baseline: cell against cell of one kind and one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from results.run import Run
+from results.schema import Cell
+
+Kind = tuple[str, str, str, str, int]
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """Baseline time / time of one implementation on one problem, over the launches it has.
+
+    Attributes:
+        times: the median of the launches' ratios; above 1 is faster than the baseline.
+        lowest, highest: the range over launches; None where there is one, which has no interval.
+        cells: the rows it stands on, both implementations', in launch order.
+    """
+
+    times: float
+    launches: int
+    lowest: float | None
+    highest: float | None
+    cells: tuple[Cell, ...]
+
+    @property
+    def spread(self) -> str:
+        """What may be said of its certainty, for a bracket."""
+        if self.lowest is None or self.highest is None:
+            return "1 launch"
+        return f"{self.lowest:.2f} to {self.highest:.2f} over {self.launches} launches"
+
+
+def kind(cell: Cell) -> Kind:
+    """What two cells must share to be set against each other: all but the implementation."""
+    return (cell.problem.id, cell.pass_, cell.cache, cell.clock, cell.launch)
+
+
+def baseline_cells(run: Run, baseline: str | None = None) -> dict[Kind, Cell]:
+    """The comparable cells of the baseline (the run's own unless named) by kind."""
+    name = baseline or run.baseline
+    return {kind(c): c for c in run.comparable_cells if c.implementation == name}
+
+
+def times_baseline(cell: Cell, baselines: dict[Kind, Cell]) -> float | None:
+    """Baseline time / this cell's time; None where either is missing, flagged or not ok."""
+    other = baselines.get(kind(cell))
+    if other is None or not cell.is_comparable or not cell.time_s or not other.time_s:
+        return None
+    return other.time_s / cell.time_s
+
+
+def speed_up(cells: Iterable[Cell], baselines: dict[Kind, Cell]) -> SpeedUp | None:
+    """One implementation's cells of one problem, over launches, against the baseline's."""
+    pairs: dict[int, tuple[float, Cell]] = {}
+    for cell in cells:
+        ratio = times_baseline(cell, baselines)
+        if ratio is not None:
+            pairs[cell.launch] = (ratio, cell)
+    if not pairs:
+        return None
+    ratios = [ratio for ratio, _ in pairs.values()]
+    rows = [row for _, cell in pairs.values() for row in (cell, baselines[kind(cell)])]
+    several = len(ratios) > 1
+    return SpeedUp(
+        times=median(ratios),
+        launches=len(ratios),
+        lowest=min(ratios) if several else None,
+        highest=max(ratios) if several else None,
+        cells=tuple(rows),
+    )

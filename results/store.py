@@ -1,0 +1,239 @@
+"""Where runs are kept, which there are, and a run read whole, with what a crash left of it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from impls.interface.problem import Problem
+from results.reading import Place, SchemaError, parse_strict, read_record
+from results.run import Header, Planned, Run, Running, read_header
+from results.schema import Cell, read_cell
+
+STORE_VARIABLE = "ATTNBENCH_STORE"
+CRASHED = "the process died while measuring it"
+# Process creation times are read from clock ticks, 1/100 s, and written as decimal numbers.
+SAME_PROCESS_S = 1.0
+
+
+class RunNotFound(LookupError):
+    """No run is called so, or several are; the message says which there are."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One line of a list of runs; `error` says why it cannot be read, the rest is then unknown."""
+
+    path: Path
+    name: str
+    machine_key: str
+    header: Header | None = None
+    state: str = "unreadable"
+    counts: dict[str, int] | None = None
+    error: str | None = None
+
+
+def store_folder(chosen: str | Path | None = None) -> Path:
+    """The folder of runs: `chosen`, else $ATTNBENCH_STORE, else `results/runs` of this checkout.
+
+    Never a matter of the current folder or the Python that runs.
+    """
+    given = chosen or os.environ.get(STORE_VARIABLE)
+    return Path(given).expanduser().absolute() if given else Path(__file__).parent / "runs"
+
+
+def list_runs(store: str | Path | None = None) -> list[RunSummary]:
+    """Every run of the store, over all machines, the newest first; unreadable ones last."""
+    summaries = [summarize(path) for path in _run_folders(store_folder(store))]
+    readable = [s for s in summaries if s.header is not None]
+    readable.sort(key=lambda s: (s.header.created_utc if s.header else "", s.name), reverse=True)
+    return readable + [s for s in summaries if s.header is None]
+
+
+def summarize(path: Path) -> RunSummary:
+    """What a list shows of one run; the counts of a finished one are taken from its header."""
+    name, machine_key = path.name, path.parent.name
+    try:
+        header = _header(path)
+        if header.finished_utc and header.counts:
+            return RunSummary(path, name, machine_key, header, "finished", dict(header.counts))
+        run = load_run(path)
+        return RunSummary(path, name, machine_key, header, run.state, run.counts)
+    except (SchemaError, OSError) as error:
+        return RunSummary(path, name, machine_key, error=str(error))
+
+
+def find_run(name: str | Path = "latest", store: str | Path | None = None) -> Path:
+    """The folder of the run called so.
+
+    `name` is "latest", a run's name, a beginning of it, `<machine-key>/<name>`, or a path.
+
+    Raises:
+        RunNotFound: none is called so, or several; the message offers close names.
+    """
+    if name == "latest":
+        readable = [s for s in list_runs(store) if s.header is not None]
+        if not readable:
+            raise RunNotFound(f"no runs in {store_folder(store)}: make one with `make bench`")
+        return readable[0].path
+    if (Path(name) / "run.json").is_file():
+        return Path(name).absolute()
+    folders = _run_folders(store_folder(store))
+    names = {folder: (folder.name, f"{folder.parent.name}/{folder.name}") for folder in folders}
+    text = str(name)
+    found = [f for f in folders if text in names[f]]
+    found = found or [f for f in folders if any(n.startswith(text) for n in names[f])]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(names[f][1] for f in found)
+        raise RunNotFound(f'"{text}" is the beginning of {len(found)} runs: {several}')
+    raise RunNotFound(_not_found(text, [f.name for f in folders], store_folder(store)))
+
+
+def load_run(path: str | Path) -> Run:
+    """The run in a folder: header, cells and, where the process died, the cell it died in.
+
+    The last line for a cell, launch and series counts. A journal line cut short by a crash is left
+    out and noted.
+
+    Raises:
+        SchemaError: a file does not say what the schema says.
+        FileNotFoundError: there is no run.json.
+    """
+    path = Path(path)
+    header = _header(path)
+    cells, notes = _journal(path / "cells.jsonl")
+    running = _running(path / "running.json")
+    is_alive = running is not None and is_process(running.pid, running.pid_started)
+    if running is not None and not is_alive:
+        known = {(cell.cell, cell.launch) for cell in cells}
+        if (running.cell, running.launch) not in known:
+            cells.append(_crashed(running, header))
+    return Run(
+        path=path,
+        header=header,
+        cells=tuple(cells),
+        state=_state(header, running, is_alive),
+        notes=tuple(notes),
+        running=running if is_alive else None,
+    )
+
+
+def is_process(pid: int, started: float | None) -> bool:
+    """Whether the process with this pid that was created at `started` is there still.
+
+    Systems use a pid again; `started` (seconds since 1970) tells another process apart.
+    """
+    try:
+        process = psutil.Process(pid)
+        created, is_zombie = process.create_time(), process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+    return not is_zombie and (started is None or abs(created - started) < SAME_PROCESS_S)
+
+
+def _run_folders(store: Path) -> list[Path]:
+    return sorted(path for path in store.glob("*/*") if path.is_dir())
+
+
+def _header(path: Path) -> Header:
+    return read_header(_load(path / "run.json"), Place(str(path / "run.json")))
+
+
+def _load(file: Path) -> Any:
+    place = Place(str(file))
+    try:
+        return parse_strict(file.read_text(encoding="utf-8"), place)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise SchemaError(f"{place}: not JSON: {error}") from None
+
+
+def _running(file: Path) -> Running | None:
+    try:
+        value = _load(file)
+    except FileNotFoundError:
+        return None
+    return read_record(Running, value, Place(str(file)))
+
+
+def _journal(file: Path) -> tuple[list[Cell], list[str]]:
+    """The cells of a journal, the last line of each winning its first one's place, and notes."""
+    if not file.is_file():
+        return [], ["there is no cells.jsonl: nothing was measured"]
+    latest: dict[tuple[str, int, str, str], Cell] = {}
+    cut_short: list[int] = []
+    # A multi-byte character cut in half must not hide the lines before it.
+    text = file.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        place = Place(str(file), number)
+        try:
+            value = parse_strict(line, place)
+        except json.JSONDecodeError:
+            cut_short.append(number)
+            continue
+        cell = read_cell(value, place)
+        latest[cell.key] = cell
+    notes = [f"line {n} of cells.jsonl is cut short and left out" for n in cut_short]
+    return list(latest.values()), notes
+
+
+def _crashed(running: Running, header: Header) -> Cell:
+    """The row of the cell that the process died in, as the plan describes it."""
+    planned = next((p for p in header.plan if p.cell == running.cell), None)
+    if planned is None:
+        planned = Planned(
+            cell=running.cell,
+            implementation=running.implementation,
+            problem=Problem.parse(running.problem_id),
+            pass_=running.pass_,
+            cache="unknown",
+            clock="unknown",
+            suite="unknown",
+            decision="run",
+        )
+    return Cell(
+        cell=planned.cell,
+        implementation=planned.implementation,
+        problem=planned.problem,
+        pass_=planned.pass_,
+        cache=planned.cache,
+        clock=planned.clock,
+        settings_version=header.settings.settings_version,
+        suite=planned.suite,
+        launch=running.launch,
+        status="crashed",
+        series=planned.series,
+        started_utc=running.started_utc,
+        reasons=(CRASHED,),
+    )
+
+
+def _state(header: Header, running: Running | None, is_alive: bool) -> str:
+    if is_alive:
+        return "in progress"
+    if running is not None:
+        return "crashed"
+    if header.interrupted:
+        return "interrupted"
+    return "finished" if header.finished_utc else "unfinished"
+
+
+def _not_found(text: str, names: list[str], store: Path) -> str:
+    if not names:
+        return f'no run "{text}": there are no runs in {store}: make one with `make bench`'
+    close = difflib.get_close_matches(text, names, n=1)
+    hint = f'did you mean "{close[0]}"? ' if close else ""
+    newest = sorted(set(names), reverse=True)
+    more = f" and {len(newest) - 10} more" if len(newest) > 10 else ""
+    return f'no run "{text}" in {store}: {hint}there are: {", ".join(newest[:10])}{more}'
