@@ -24,7 +24,7 @@ class Expected:
         value: float64, (heads, rows, d) or (heads, rows) for lse.
         naive: the plain formula with every intermediate in the problem's dtype but scores, softmax
             and accumulators, which are float32; same shape, float64.
-        magnitude: how large the terms that are summed into it can be, even where they cancel
+        magnitude: how large the terms that are summed into it are, even where they cancel
             (dq of a row with one key is 0, the difference of two such terms).
     """
 
@@ -89,7 +89,7 @@ def reference(
 
 def _magnitudes(terms: Terms, largest_score: float) -> dict[str, float]:
     q, k, v, d_out = (
-        float(t.abs().max()) if t.numel() else 0.0
+        float(t.double().square().mean().sqrt()) if t.numel() else 0.0
         for t in (terms.inputs.q, terms.inputs.k, terms.inputs.v, terms.inputs.d_out)
     )
     # d_out·v is a sum of d_v products of random sign.

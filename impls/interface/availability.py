@@ -1,0 +1,83 @@
+"""Whether an implementation runs on this machine, decided by one real call, and which version."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+
+import torch
+
+from impls.interface.attention import Implementation, Unsupported, attend, reasons_against
+from impls.interface.check import check_output
+from impls.interface.failures import failures, told
+from impls.interface.inputs import make_inputs
+from impls.interface.problem import Problem
+from impls.interface.reference import reference
+
+
+def availability(implementation: Implementation, device: str) -> list[str]:
+    """The reasons why it does not run on `device` ("cpu", "cuda"); empty when it does.
+
+    An import that succeeds proves nothing: the implementation computes 16 tokens, and the result
+    must be right. Decided once per process; a compiled implementation compiles for it.
+    """
+    return list(_availability(implementation, device))
+
+
+@functools.cache
+def _availability(implementation: Implementation, device: str) -> tuple[str, ...]:
+    if device == "cuda" and not torch.cuda.is_available():
+        return ("there is no CUDA device",)
+    if implementation.unavailable is not None and (why := implementation.unavailable(device)):
+        return tuple(why)
+    can = implementation.capabilities
+    if device not in can.devices:
+        return (f"does not run on {device} (only {', '.join(can.devices)})",)
+    problem = _tiny_problem(implementation, device)
+    if why := reasons_against(implementation, problem, device):
+        return tuple(why)
+    inputs = make_inputs(problem, device)
+    try:
+        with torch.no_grad():
+            if implementation.prepare is not None:
+                forward = implementation.prepare(problem, device)
+                out = forward(inputs.q, inputs.k, inputs.v)
+            else:
+                out, _ = attend(implementation, inputs.q, inputs.k, inputs.v, causal=problem.causal)
+            if implementation.synchronize is not None:
+                implementation.synchronize()
+            # Waits for the device: an asynchronous failure shows here.
+            check = check_output(out, None, None, reference(inputs, problem, gradients=False))
+    except Unsupported as error:
+        return tuple(error.reasons)
+    except failures() as error:
+        return (told(error),)
+    return () if check.ok else tuple(f"a tiny call is wrong: {why}" for why in check.reasons)
+
+
+def _tiny_problem(implementation: Implementation, device: str) -> Problem:
+    """The first of some tiny problems that it has nothing against, else the very first."""
+    can = implementation.capabilities
+    step = can.d_h_multiple_of
+    d_h = min(64, can.max_d_h or 64) // step * step or step
+    candidates = [
+        Problem(B=1, T_q=16, T_kv=16, H=2, d_h=d_h, dtype=dtype, causal=causal, layout=layout)
+        for dtype in can.dtypes
+        for causal in (False, True)
+        for layout in can.layouts
+    ]
+    for problem in candidates:
+        if not reasons_against(implementation, problem, device):
+            return problem
+    return candidates[0]
+
+
+@functools.cache
+def version_of(implementation: Implementation) -> str:
+    """The library and its version, "torch 2.13.0+cpu"; "… not installed" without it."""
+    if implementation.library == "torch":
+        return f"torch {torch.__version__}"
+    try:
+        return f"{implementation.library} {importlib.metadata.version(implementation.library)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"{implementation.library} not installed"
