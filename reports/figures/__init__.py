@@ -1,1 +1,92 @@
-"""One module per figure: TITLE and draw(run) -> Figure."""
+"""The figures: one module each, TITLE and draw(run) -> Figure, found by folder scan."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import pkgutil
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+
+from results.run import Run
+
+
+@contextmanager
+def _without_backend() -> Iterator[None]:
+    """Import matplotlib as if MPLBACKEND were not set: an unknown one would break the import."""
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        yield
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+
+
+with _without_backend():
+    import matplotlib
+from matplotlib.figure import Figure  # noqa: E402
+
+from reports.style import RULES  # noqa: E402
+
+PNG_DPI = 160
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure as files: `svg` has ids of its own, so that several fit into one page."""
+
+    name: str
+    title: str
+    alternative: str
+    svg: str
+    png: bytes
+
+
+def figure_modules() -> list[ModuleType]:
+    """The modules of this folder, roofline and latency first; a new figure is one new file."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    first = ("roofline", "latency")
+    names.sort(key=lambda n: (first.index(n) if n in first else len(first), n))
+    return [importlib.import_module(f"{__name__}.{name}") for name in names]
+
+
+@contextmanager
+def drawing_rules() -> Iterator[None]:
+    """Draw by our own rules alone, whatever the reader's matplotlibrc says."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        for name, value in RULES.items():
+            matplotlib.rcParams[name] = value
+        yield
+
+
+def render(module: ModuleType, run: Run) -> Drawn | None:
+    """The figure of the run, None when the run has nothing for it; same run, same bytes."""
+    name = module.__name__.rpartition(".")[2]
+    with drawing_rules():
+        figure: Figure | None = module.draw(run)
+        if figure is None:
+            return None
+        svg, png = io.BytesIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "attnbench"})
+        figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": "attnbench"})
+        figure.clear()
+    title = str(module.TITLE)
+    return Drawn(
+        name, title, _alternative(module), _own_ids(svg.getvalue().decode(), name), png.getvalue()
+    )
+
+
+def _alternative(module: ModuleType) -> str:
+    """What the picture shows, for those who cannot see it: the module's first sentence."""
+    return (module.__doc__ or str(module.TITLE)).strip().splitlines()[0]
+
+
+def _own_ids(svg: str, name: str) -> str:
+    """Start every id, and every reference to one, with the figure's name."""
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    return re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", svg)

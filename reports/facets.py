@@ -1,0 +1,139 @@
+"""How a run's points are laid out: panels, the series in each, and the size on the x axis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from impls.interface.problem import Problem
+from reports.points import Point
+from reports.style import CLOCK_NAMES
+
+SWEPT = ("T", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "B", "window", "layout")
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one implementation in one facet, in numeric order of what is swept."""
+
+    name: str
+    implementation: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One panel's series. `swept` names the size on its x axis; `title` what tells it apart."""
+
+    row: str
+    column: str
+    swept: str
+    dtype: str
+    series: tuple[Series, ...]
+
+    @property
+    def title(self) -> str:
+        """What the panel shows that its neighbours do not."""
+        return " · ".join(part for part in (self.column, self.row) if part)
+
+    @property
+    def points(self) -> list[Point]:
+        """All points of the panel."""
+        return [point for series in self.series for point in series.points]
+
+
+def size_of(problem: Problem, name: str) -> Any:
+    """A field of the problem; `T` is T_kv (and T_q, where they are the same)."""
+    return problem.T_kv if name == "T" else getattr(problem, name)
+
+
+def swept_size(found: Sequence[Point], prefer: str | None = None) -> str:
+    """The size that the points vary: the first word of their series' name when it does."""
+    names = ([prefer] if prefer else []) + [
+        word for point in found[:1] for word in re.split(r"[ ,]", point.series)[:1]
+    ]
+    for name in [n for n in names if n in SWEPT] + ["T", "H", "d_h", "H_kv", "T_q", "d_v", "B"]:
+        if len({size_of(point.problem, name) for point in found}) > 1:
+            return name
+    return prefer or "T"
+
+
+def facets(found: Sequence[Point], prefer: str | None = None, max_rows: int = 4) -> list[Facet]:
+    """The points as panels: a row for each series of sizes, dtype, pass and cache; full | causal.
+
+    More rows than `max_rows` would be a wall of panels: then only dtype and pass make rows and
+    what else differs goes into the series' names.
+    """
+    rows = _rows(found, by_shape=True)
+    if len(rows) > max_rows:
+        rows = _rows(found, by_shape=False)
+    panels: list[Facet] = []
+    for name, members in rows.items():
+        swept = swept_size(members, prefer)
+        for is_causal in (False, True):
+            column = "causal" if is_causal else "full"
+            here = [point for point in members if point.problem.causal is is_causal]
+            if here:
+                dtype = here[0].problem.dtype
+                panels.append(Facet(name, column, swept, dtype, _series(here, swept)))
+    return panels
+
+
+def _rows(found: Sequence[Point], by_shape: bool) -> dict[str, list[Point]]:
+    """The points by row title, which names only what differs between the rows."""
+    keys: dict[tuple[str, ...], list[Point]] = {}
+    for point in found:
+        words = [w for w in re.split(r"\s*,\s*", point.series) if w not in ("full", "causal")]
+        label = ", ".join(words) if by_shape else ""
+        clock = CLOCK_NAMES.get(point.clock, point.clock)
+        key = (point.problem.dtype, label, point.pass_, point.cache, clock)
+        keys.setdefault(key, []).append(point)
+    differing = [i for i in range(5) if len({key[i] for key in keys}) > 1]
+    return {" · ".join(key[i] for i in differing): members for key, members in keys.items()}
+
+
+def _series(here: Sequence[Point], swept: str) -> tuple[Series, ...]:
+    """One series for each implementation and each setting of the sizes that are not swept."""
+    together = {"T": ("T", "T_q", "T_kv")}.get(swept, (swept,))
+    others = [name for name in SWEPT if name not in together]
+    fixed = [n for n in others if len({size_of(p.problem, n) for p in here}) > 1]
+    # In "B·T = 16384" or "H·d_h = 512" a second size moves with the swept one: still one series.
+    by_size: dict[tuple[str, Any], set[tuple[Any, ...]]] = {}
+    for p in here:
+        key = (p.implementation, size_of(p.problem, swept))
+        by_size.setdefault(key, set()).add(tuple(size_of(p.problem, n) for n in fixed))
+    if all(len(settings) == 1 for settings in by_size.values()):
+        fixed = []
+    grouped: dict[tuple[str, str], list[Point]] = {}
+    for p in here:
+        label = " ".join(f"{n}={size_of(p.problem, n)}" for n in fixed)
+        grouped.setdefault((p.implementation, label), []).append(p)
+    return tuple(
+        Series(
+            f"{name} {label}".strip(),
+            name,
+            tuple(sorted(members, key=lambda p: size_of(p.problem, swept))),
+        )
+        for (name, label), members in grouped.items()
+    )
+
+
+def constants(found: Sequence[Point]) -> list[str]:
+    """The sizes that all points share, as "B=1", in the paper's order; what varies is absent."""
+    named: list[str] = []
+    for name in ("B", "T", "H", "H_kv", "d_h", "d_v"):
+        values = {size_of(point.problem, name) for point in found}
+        if len(values) == 1:
+            (value,) = values
+            twin = {"H_kv": "H", "d_v": "d_h"}.get(name)
+            if twin and values == {size_of(point.problem, twin) for point in found}:
+                continue
+            named.append(f"{name}={value}")
+    return named
+
+
+def of_suite(found: Sequence[Point], suite: str) -> list[Point]:
+    """The suite's points; when the run has none of it, all points."""
+    return [point for point in found if point.suite == suite] or list(found)

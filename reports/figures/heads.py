@@ -1,0 +1,24 @@
+"""What heads cost: time and % of bound against H at fixed d_model, H_kv at fixed H, and d_h."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from reports.facets import constants, facets
+from reports.points import points
+from reports.sweep_figure import sweep_figure, title_line
+from results.run import Run
+
+TITLE = "Heads and head size"
+SUITES = ("heads", "head_size")
+
+
+def draw(run: Run) -> Figure | None:
+    """A panel for each series of the two suites; None when the run has neither."""
+    drawn, undrawn = points(run.cells)
+    found = [point for point in drawn if point.suite in SUITES]
+    panels = facets(found, max_rows=8)
+    if not panels:
+        return None
+    title = title_line(TITLE, run, found, constants(found))
+    return sweep_figure(run, panels, [u for u in undrawn if u.suite in SUITES], title)

@@ -1,0 +1,169 @@
+"""Useful FLOP/s against FLOP per algorithmic byte, under the ceilings measured on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports.axes import (
+    footnote,
+    footnote_height,
+    heading,
+    log_axis,
+    new_figure,
+    panel,
+    round_ticks,
+    undrawn_note,
+)
+from reports.facets import Facet, Series, constants, facets, of_suite, size_of
+from reports.labels import Board
+from reports.legend import LEGEND_IN, choose, draw_legend
+from reports.points import Point, points
+from reports.roofs import Roofs, draw_roofs, name_roofs, roofs_of
+from reports.style import REST, Look, count_name, plain, unit_for
+from reports.sweep import Pen
+from reports.sweep_figure import method_notes, rows_of, title_line
+from results.run import Run
+
+TITLE = "Roofline"
+SUITE = "sequence_length"
+MANY = 8  # series that have room for a label beside their points
+WIDTH, HEIGHT, LEFT, RIGHT, HEAD, FOOT = 5.7, 4.3, 0.72, 0.18, 0.36, 0.6  # inches
+
+
+def draw(run: Run) -> Figure | None:
+    """Panels full | causal for each dtype, marker area growing with T; None without points."""
+    drawn, undrawn = points(run.cells)
+    found = of_suite(drawn, SUITE)
+    panels = facets(found, prefer="T")
+    if not panels:
+        return None
+    if found[0].suite == SUITE:
+        undrawn = [u for u in undrawn if u.suite == SUITE]
+    pen = choose(run, panels)
+    many = len({series.name for facet in panels for series in facet.series}) > MANY
+    rows = rows_of(panels)
+    cell_in = LEFT + WIDTH + RIGHT
+    width = max(len(row) for row in rows) * cell_in + (LEGEND_IN if many else 0)
+    all_roofs = [roofs_of(run, facet) for facet in panels]
+    notes = [*_notes(run, panels, all_roofs), undrawn_note(undrawn)]
+    height = 0.4 + len(rows) * (HEAD + HEIGHT + FOOT) + footnote_height(notes, width)
+    figure = new_figure(width, height)
+    heading(figure, title_line("Attention", run, found, constants(found)))
+    for i, row in enumerate(rows):
+        for j, facet in enumerate(row):
+            bottom = height - 0.4 - (i + 1) * (HEAD + HEIGHT + FOOT) + FOOT
+            axes = panel(figure, j * cell_in + LEFT, bottom, WIDTH, HEIGHT)
+            limits = _limits(row, [roofs_of(run, neighbour) for neighbour in row])
+            _draw_panel(axes, facet, roofs_of(run, facet), pen, limits, with_names=not many)
+    if many:
+        draw_legend(figure, panels, pen, left_in=width - LEGEND_IN)
+    footnote(figure, notes)
+    return figure
+
+
+def _draw_panel(
+    axes: Axes,
+    facet: Facet,
+    roofs: Roofs,
+    pen: Pen,
+    limits: tuple[float, float, float, float],
+    with_names: bool,
+) -> None:
+    left, right, low, high = limits
+    axes.set_xlim(left, right)
+    axes.set_ylim(low, high)
+    log_axis(axes, "x", round_ticks(left, right, at_most=9), lambda value: plain(value, 1))
+    unit = unit_for([high / 3], "FLOP/s")
+    log_axis(axes, "y", round_ticks(low, high, at_most=9), lambda value: unit.show(value, 1))
+    axes.set_xlabel("arithmetic intensity  [FLOP / byte, algorithmic]")
+    axes.set_ylabel(f"useful {unit.name}")
+    axes.set_title(facet.title, loc="left", fontsize=10.5)
+    board = Board(axes)
+    draw_roofs(axes, roofs)
+    for roof in roofs.lines:
+        board.add_stroke(*roof.corners)
+    sizes = sorted({size_of(point.problem, facet.swept) for point in facet.points})
+    for series in facet.series:
+        _draw_series(board, facet, series, pen.look(series), sizes)
+    name_roofs(board, roofs)
+    if with_names:
+        for series in sorted(facet.series, key=lambda s: len(s.points)):
+            _name_series(board, facet, series, pen.look(series))
+
+
+def _draw_series(
+    board: Board, facet: Facet, series: Series, look: Look | None, sizes: Sequence[int]
+) -> None:
+    axes = board.axes
+    xs, ys = [p.intensity for p in series.points], [p.flop_per_s for p in series.points]
+    if look is None:
+        axes.plot(xs, ys, color=REST, linewidth=0.7, zorder=1)
+        return
+    axes.plot(xs, ys, color=look.colour, linewidth=1.2, linestyle=look.dash, alpha=0.8, zorder=3)
+    board.add_stroke(xs, ys)
+    for point in series.points:
+        rank = sizes.index(size_of(point.problem, facet.swept))
+        # The area grows by the same step from one size to the next.
+        marker_pt = (16 + 64 * rank / max(1, len(sizes) - 1)) ** 0.5
+        x, y = point.intensity, point.flop_per_s
+        axes.plot(
+            [x, x],
+            [point.flop / point.high_s, point.flop / point.low_s],
+            color=look.colour,
+            linewidth=1.0,
+            zorder=3,
+        )
+        axes.plot(
+            [x],
+            [y],
+            marker=look.marker,
+            markersize=marker_pt,
+            markerfacecolor="white" if point.flags else look.colour,
+            markeredgecolor=look.colour,
+            markeredgewidth=1.2 if point.flags else 0.5,
+            linestyle="none",
+            zorder=4,
+            gid=f"point-{point.cell}-{point.suite}",
+        )
+        board.add_mark(x, y, marker_pt * 0.75)
+
+
+def _name_series(board: Board, facet: Facet, series: Series, look: Look | None) -> None:
+    """The series' name and its first and last size, beside its points."""
+    if look is None:
+        return
+    first, last = (count_name(size_of(series.points[i].problem, facet.swept)) for i in (0, -1))
+    span = f"{facet.swept} {first}…{last}" if len(series.points) > 1 else f"{facet.swept} {first}"
+    middle = len(series.points) // 2
+    order = sorted(series.points, key=lambda p: abs(series.points.index(p) - middle))
+    spots = board.around([(p.intensity, p.flop_per_s) for p in order], gaps=(8, 13, 20, 28))
+    anchor = board.pixels(order[0].intensity, order[0].flop_per_s)
+    look_of_text = {"color": look.ink, "fontsize": 8.5, "fontweight": "bold"}
+    board.put(series.name, spots, anchor, tail=span, **look_of_text)
+
+
+def _limits(row: Sequence[Facet], roofs: Sequence[Roofs]) -> tuple[float, float, float, float]:
+    """X and y limits that hold the points, the ridges and the roofs of one row of panels."""
+    found: list[Point] = [point for facet in row for point in facet.points]
+    xs = [p.intensity for p in found] + [x for r in roofs for x in r.ridges.values()]
+    ys = [p.flop_per_s for p in found]
+    tops = [y for r in roofs for y in r.tops] + ys
+    return min(xs) / 2.5, max(xs) * 2, min(ys) / 1.8, max(tops) * 1.5
+
+
+def _notes(run: Run, panels: Sequence[Facet], roofs: Sequence[Roofs]) -> list[str]:
+    convention = run.header.settings.flop_convention
+    pairs = "diagonal included" if convention == "exact" else f"{convention} convention"
+    above = sorted({note for roof in roofs for note in roof.notes})
+    return [
+        "Solid grey: ceilings measured on this machine, each with who reached it; the thick ones "
+        "make the bounds. Dotted: the rate of exponentials, 4·d_h·R. Dashed: datasheet, where one "
+        "is known. Shaded: out of reach.",
+        *above,
+        method_notes(run, panels)[0] + " Marker area grows with the size.",
+        f"Useful FLOP = 2·(d_h + d_v) per visible (query, key) pair, {pairs}, the same for every "
+        "implementation. Bytes are what each algorithm declares that it must move, not counters.",
+    ]

@@ -1,0 +1,55 @@
+"""Which series are drawn in colour, and the legend that stands outside when there are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from reports.axes import panel
+from reports.facets import Facet
+from reports.style import GREY, REST, looks
+from reports.sweep import Pen
+from results.run import Run
+
+LEGEND_IN = 3.1
+TOP = 16
+_ROW_IN = 0.24
+
+
+def choose(run: Run, panels: Sequence[Facet]) -> Pen:
+    """The pen for these panels: at most `TOP` series in colour, the fastest at their last point.
+
+    Series named by their implementation alone look the same in every figure of the run.
+    """
+    names = {series.name for facet in panels for series in facet.series}
+    timed = {cell.implementation for cell in run.cells if cell.timing is not None}
+    best: dict[str, float] = {}
+    for facet in panels:
+        for series in facet.series:
+            best[series.name] = max(best.get(series.name, 0), series.points[-1].flop_per_s)
+    ranked = sorted(names, key=lambda name: (-best[name], name))[:TOP]
+    return Pen(looks(timed if names <= timed else ranked), frozenset(ranked))
+
+
+def draw_legend(figure: Figure, panels: Sequence[Facet], pen: Pen, left_in: float) -> None:
+    """The named series with line and marker, right of `left_in`, and the rest counted."""
+    names = {series.name for facet in panels for series in facet.series}
+    named = [n for n in pen.looks if n in pen.named and n in names]
+    rest = len(names) - len(named)
+    height_in = _ROW_IN * (len(named) + bool(rest))
+    axes = panel(
+        figure, left_in, figure.get_size_inches()[1] - 0.95 - height_in, LEGEND_IN - 0.2, height_in
+    )
+    axes.set_axis_off()
+    axes.set_xlim(0, LEGEND_IN - 0.2)
+    axes.set_ylim(len(named) + bool(rest) - 0.5, -0.5)
+    for row, name in enumerate(named):
+        look = pen.looks[name]
+        axes.plot([0.05, 0.45], [row, row], color=look.colour, linestyle=look.dash)
+        axes.plot([0.25], [row], color=look.colour, marker=look.marker, markersize=6)
+        axes.text(0.55, row, name, color=look.ink, va="center", fontsize=8.5, gid="label")
+    if rest:
+        axes.plot([0.05, 0.45], [len(named)] * 2, color=REST, linewidth=0.8)
+        words = f"{rest} further series: in the table"
+        axes.text(0.55, len(named), words, color=GREY, va="center", fontsize=8.5)

@@ -1,0 +1,179 @@
+"""Panels of a sweep: time against a size, and under it the part of the bound that was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from reports.axes import log_axis, round_ticks, spaced_out
+from reports.facets import Facet, Series, size_of
+from reports.labels import spread
+from reports.points import Point
+from reports.style import PALE, REST, SHADE, Look, count_name, quantity
+
+SHARE_TOP = 1.3  # of the bound; what lies above is drawn at the edge and named in the footnote
+X_NAMES = {"T": "sequence length T", "T_q": "queries T_q", "T_kv": "keys T_kv", "H": "heads H"}
+X_NAMES |= {"H_kv": "key/value heads H_kv", "d_h": "head size d_h", "B": "batch B"}
+
+
+@dataclass(frozen=True)
+class Pen:
+    """Which series are drawn in colour and named, and how; the rest are thin and grey."""
+
+    looks: Mapping[str, Look]
+    named: frozenset[str]
+
+    def look(self, series: Series) -> Look | None:
+        """The series' look, None when it is one of the rest."""
+        return self.looks.get(series.name) if series.name in self.named else None
+
+
+def draw_time(axes: Axes, facet: Facet, pen: Pen, limits: tuple[float, float]) -> None:
+    """Median time against the swept size, log-log, above the shaded reach of the bound."""
+    _x_axis(axes, facet)
+    axes.set_ylim(*limits)
+    log_axis(axes, "y", round_ticks(*limits, at_most=9), lambda value: quantity(value, "s", 1))
+    bound = _bound(facet)
+    if bound:
+        xs, ys = [x for x, _ in bound], [y for _, y in bound]
+        axes.fill_between(xs, limits[0], ys, color=SHADE, linewidth=0, zorder=0)
+        axes.plot(xs, ys, color=PALE, linewidth=1.6, zorder=1, gid=f"bound-{facet.title}")
+    for series in facet.series:
+        xs = [_x(p, facet) for p in series.points]
+        _line(axes, series, pen, xs, [p.time_s for p in series.points], limits)
+        if look := pen.look(series):
+            lows, highs = [p.low_s for p in series.points], [p.high_s for p in series.points]
+            axes.vlines(xs, lows, highs, color=look.colour, linewidth=1.0, zorder=3)
+
+
+def draw_share(axes: Axes, facet: Facet, pen: Pen, top: float) -> None:
+    """The part of the roofline bound that was reached, in %, against the swept size."""
+    _x_axis(axes, facet)
+    axes.set_xlabel(X_NAMES.get(facet.swept, facet.swept))
+    axes.set_ylim(0, 100 * top)
+    axes.set_yticks(range(0, round(100 * top) + 1, 20))
+    axes.axhline(100, color=PALE, linewidth=1.6, zorder=1)
+    for series in facet.series:
+        known = [(p, p.share) for p in series.points if p.share is not None]
+        ys = [100 * min(share, top) for _, share in known]
+        part = Series(series.name, series.implementation, tuple(p for p, _ in known))
+        _line(axes, part, pen, [_x(p, facet) for p, _ in known], ys, (0, 100 * top))
+
+
+def name_lines(axes: Axes, facet: Facet, pen: Pen, value: str) -> None:
+    """Each line's name and last value in the right margin, spread so that none touch.
+
+    `value` is "time" or "share". A thin line leads from the last point to its name.
+    """
+    box = axes.get_window_extent()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    # Places are kept in inches: pixels would move when a figure is saved at another dpi.
+    dpi, inches = figure.dpi, figure.dpi_scale_trans
+    line_px = 0.135 * dpi
+    ends: list[tuple[float, float, Series, Look, str]] = []
+    last = max(_x(point, facet) for point in facet.points)
+    for series in facet.series:
+        look = pen.look(series)
+        known = [p for p in series.points if value == "time" or p.share is not None]
+        if look is None or not known:
+            continue
+        share = known[-1].share or 0.0
+        top = axes.get_ylim()[1]
+        y = known[-1].time_s if value == "time" else min(100 * share, top)
+        shown = quantity(y, "s") if value == "time" else f"{100 * share:.0f} %"
+        x_px, y_px = axes.transData.transform((_x(known[-1], facet), y))
+        # A line that ends early gives the size its last value belongs to.
+        if (size := _x(known[-1], facet)) < last:
+            shown += f" at {count_name(int(size))}"
+        ends.append((float(x_px), float(y_px), series, look, shown))
+    places = spread([end[1] for end in ends], line_px, box.y0 + 4, box.y1 - 4)
+    for (x_px, y_px, series, look, shown), place in zip(ends, places, strict=True):
+        left = box.x1 + 12
+        xs = [x / dpi for x in (x_px + 4, left - 10, left - 2)]
+        ys = [y / dpi for y in (y_px, y_px, place)]
+        lead = axes.plot(xs, ys, color=look.colour, transform=inches, clip_on=False, zorder=1)
+        lead[0].set(linewidth=0.6, alpha=0.55)
+        text = axes.text(left / dpi, place / dpi, f"{series.name}  {shown}", transform=inches)
+        text.set(color=look.ink, fontsize=8.5)
+        text.set(va="center_baseline", fontweight="bold", gid="label", clip_on=False)
+
+
+def time_limits(panels: Sequence[Facet]) -> tuple[float, float]:
+    """Limits of time that hold all points and bounds of the panels, with some air."""
+    times = [t for f in panels for p in f.points for t in (p.time_s, p.bound_s) if t and t > 0]
+    return (min(times) / 1.6, max(times) * 1.6) if times else (1e-6, 1.0)
+
+
+def share_top(panels: Sequence[Facet]) -> float:
+    """Where the strip of % of bound ends: a little above 100 %, more only where points need it."""
+    shares = [p.share for f in panels for p in f.points if p.share is not None]
+    return SHARE_TOP if any(share > 1.05 for share in shares) else 1.05
+
+
+def above_note(panels: Sequence[Facet]) -> str:
+    """Names the points that stand at the strip's upper edge because they lie above it."""
+    above = [p for f in panels for p in f.points if p.share is not None and p.share > SHARE_TOP]
+    named = [
+        f"{p.implementation} {p.problem.id} at {100 * (p.share or 0):.0f} %" for p in above[:3]
+    ]
+    if len(above) > 3:
+        named.append(f"and {len(above) - 3} more")
+    return f"Above the strip, drawn at its edge: {'; '.join(named)}." if above else ""
+
+
+def _percent(point: Point) -> str:
+    return f"{100 * (point.share or 0):.0f} %"
+
+
+def _x(point: Point, facet: Facet) -> float:
+    return float(size_of(point.problem, facet.swept))
+
+
+def _bound(facet: Facet) -> list[tuple[float, float]]:
+    """The least time at each size; where series differ in their bound, the lowest."""
+    lowest: dict[float, float] = {}
+    for point in facet.points:
+        if point.bound_s:
+            x = _x(point, facet)
+            lowest[x] = min(point.bound_s, lowest.get(x, point.bound_s))
+    return sorted(lowest.items())
+
+
+def _x_axis(axes: Axes, facet: Facet) -> None:
+    values = sorted({_x(p, facet) for p in facet.points})
+    width_in = axes.get_window_extent().width / axes.figure.dpi
+    stretch = (values[-1] / values[0]) ** 0.05 if values[0] > 0 and values[-1] > values[0] else 1.5
+    axes.set_xlim(values[0] / stretch, values[-1] * stretch)
+    log_axis(axes, "x", spaced_out(values, width_in / 1.1), lambda value: count_name(int(value)))
+
+
+def _line(
+    axes: Axes,
+    series: Series,
+    pen: Pen,
+    xs: Sequence[float],
+    ys: Sequence[float],
+    limits: tuple[float, float],
+) -> None:
+    look = pen.look(series)
+    if look is None:
+        axes.plot(xs, ys, color=REST, linewidth=0.7, zorder=1)
+        return
+    axes.plot(xs, ys, color=look.colour, linewidth=1.5, linestyle=look.dash, zorder=2)
+    for x, y, point in zip(xs, ys, series.points, strict=True):
+        axes.plot(
+            [x],
+            [y],
+            marker="^" if y >= limits[1] else look.marker,
+            markersize=6,
+            markerfacecolor="white" if point.flags else look.colour,
+            markeredgecolor=look.colour,
+            markeredgewidth=1.2 if point.flags else 0.6,
+            linestyle="none",
+            clip_on=False,
+            zorder=4,
+            gid=f"point-{point.cell}-{point.suite}",
+        )
