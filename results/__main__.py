@@ -1,0 +1,157 @@
+"""`python -m results`: the runs there are, and what one of them measured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from results.findings import findings
+from results.printing import print_list, print_run
+from results.reading import SchemaError
+from results.run import Run
+from results.schema import Cell
+from results.store import RunNotFound, RunSummary, find_run, list_runs, load_run, store_folder
+
+USAGE, BROKEN = 2, 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; results go to stdout, all else to stderr → the exit code."""
+    options = _parser().parse_args(arguments)
+    store = store_folder(options.store)
+    print(f"store: {store}", file=sys.stderr)
+    try:
+        if options.command == "list":
+            _list(store, as_json=options.json)
+        else:
+            _show(options.run, store, as_json=options.json, show_all=options.all)
+    except RunNotFound as error:
+        print(f"results: {error}", file=sys.stderr)
+        return USAGE
+    except (SchemaError, OSError) as error:
+        print(f"results: {error}", file=sys.stderr)
+        return BROKEN
+    return 0
+
+
+def _list(store: Path, *, as_json: bool) -> None:
+    summaries = list_runs(store)
+    if as_json:
+        _print_json([_summary_record(summary) for summary in summaries])
+    elif summaries:
+        print_list(summaries, Console())
+    else:
+        print("no runs: make one with `make bench`")
+
+
+def _show(name: str, store: Path, *, as_json: bool, show_all: bool) -> None:
+    run = load_run(find_run(name, store))
+    if as_json:
+        _print_json(run_record(run))
+    else:
+        print_run(run, Console(), show_all=show_all)
+
+
+def run_record(run: Run) -> dict[str, Any]:
+    """Everything read of a run, with the figures derived from it, for JSON."""
+    header = asdict(run.header) | {"plan": [_plain(asdict(p)) for p in run.header.plan]}
+    return header | {
+        "path": str(run.path),
+        "state": run.state,
+        "notes": list(run.notes),
+        "running": _plain(asdict(run.running)) if run.running else None,
+        "counts": run.counts,
+        "findings": [asdict(finding) for finding in findings(run)],
+        "cells": [cell_record(cell) for cell in run.cells],
+    }
+
+
+def cell_record(cell: Cell) -> dict[str, Any]:
+    """One cell as its journal has it, and what is derived: rates, intensity, % of bound."""
+    return _plain(asdict(cell)) | {
+        "problem_id": cell.problem.id,
+        "time_s": cell.time_s,
+        "flop_per_s": cell.flop_per_s,
+        "bytes_per_s": cell.bytes_per_s,
+        "intensity": cell.intensity,
+        "percent_of_bound": cell.percent_of_bound,
+        "is_comparable": cell.is_comparable,
+    }
+
+
+def _summary_record(summary: RunSummary) -> dict[str, Any]:
+    header = summary.header
+    return {
+        "run": summary.name,
+        "path": str(summary.path),
+        "machine_key": summary.machine_key,
+        "device": header.device if header else None,
+        "created_utc": header.created_utc if header else None,
+        "commit": header.commit if header else None,
+        "dirty": header.dirty if header else None,
+        "state": summary.state,
+        "counts": summary.counts,
+        "error": summary.error,
+    }
+
+
+def _plain(record: dict[str, Any]) -> dict[str, Any]:
+    return {key.removesuffix("_"): value for key, value in record.items()}
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False))
+
+
+def _parser() -> argparse.ArgumentParser:
+    def examples(*lines: str) -> dict[str, Any]:
+        epilog = "\n".join(["examples:", *(f"  python -m results {line}" for line in lines)])
+        return {"epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
+
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--json", action="store_true", help="print JSON, complete")
+    shared.add_argument(
+        "--store",
+        metavar="FOLDER",
+        help="the folder of runs (default: $ATTNBENCH_STORE, or results/runs of this checkout)",
+    )
+    parser = argparse.ArgumentParser(
+        prog="python -m results",
+        description="Read the runs that were measured. Needs no torch.",
+        **examples("list", "show latest"),
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="list | show")
+    commands.add_parser(
+        "list",
+        parents=[shared],
+        help="the runs there are, the newest first",
+        description="The runs there are, the newest first: where, when, of what, how it ended.",
+        **examples("list", "list --json"),
+    )
+    show = commands.add_parser(
+        "show",
+        parents=[shared],
+        help="the cells of one run and what they say",
+        description="The cells of one run, why some have no time, and what the run bears out.",
+        **examples("show latest", "show 20261129T193000Z --all"),
+    )
+    show.add_argument(
+        "run",
+        nargs="?",
+        default="latest",
+        metavar="RUN",
+        help='"latest" (default), a name as `list` has it or its beginning, or a path',
+    )
+    show.add_argument("--all", action="store_true", help="also a row for each cell without a time")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

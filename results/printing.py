@@ -1,0 +1,138 @@
+"""Runs and their cells as tables for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from results.findings import findings
+from results.run import Run
+from results.schema import TIMED, Cell
+from results.store import RunSummary
+from results.units import digits, time_unit
+
+
+def print_list(summaries: Sequence[RunSummary], console: Console) -> None:
+    """A row for each run: name, device and machine, when, counts by status, how it ended."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run, when and commit", no_wrap=True)
+    for name in ("machine", "cells", "state"):
+        table.add_column(name, overflow="fold")
+    for summary in summaries:
+        header = summary.header
+        if header is None:
+            table.add_row(summary.name, summary.machine_key, summary.error, summary.state)
+            continue
+        when = header.created_utc.replace("T", " ").removesuffix("Z")
+        commit = f"{header.commit or 'no commit'}{' (dirty)' if header.dirty else ''}"
+        run = f"{summary.name}\n{when}\n{commit}"
+        machine = f"{header.device}\n{summary.machine_key}"
+        table.add_row(run, machine, _counts_text(summary.counts or {}), summary.state)
+    console.print(table)
+
+
+def print_run(run: Run, console: Console, *, show_all: bool = False) -> None:
+    """Head, tables of the cells that have a time, reasons of the others, notes and findings."""
+    header = run.header
+    dirty = " (dirty)" if header.dirty else ""
+    device = header.ceilings.device_name if header.ceilings else None
+    threads = header.settings.threads
+    console.print(Text(f"{run.name}{dirty}, {run.state}: {_counts_text(run.counts)}"))
+    on = f"{device or header.device}, {header.machine_key}"
+    console.print(Text(on if threads is None else f"{on}, {threads} thread(s)"))
+    for note in run.notes:
+        console.print(Text(f"note: {note}"))
+    if run.running:
+        console.print(Text(f"now: {run.running.implementation} {run.running.problem_id}"))
+    shown = [cell for cell in run.cells if show_all or cell.status in TIMED]
+    groups: dict[tuple, list[Cell]] = defaultdict(list)
+    for cell in shown:
+        groups[(cell.suite, cell.pass_, cell.cache, cell.clock, cell.launch)].append(cell)
+    for (suite, pass_, cache, clock, launch), cells in groups.items():
+        several = f", launch {launch}" if run.launches > 1 else ""
+        console.print()
+        console.print(Text(f"{suite}: {pass_}, {cache}, {clock}{several}"))
+        _print_cells(cells, console)
+    _print_reasons(run, console)
+    console.print()
+    for finding in findings(run):
+        console.print(Text(f"- {finding.sentence}"))
+
+
+def _print_cells(cells: list[Cell], console: Console) -> None:
+    common = common_parts(cells)
+    if common:
+        console.print(Text(f"all: {', '.join(common)}"))
+    seconds, unit = time_unit(cell.time_s for cell in cells)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("implementation", overflow="fold")
+    table.add_column("problem", overflow="fold")
+    table.add_column(f"median {unit}", justify="right")
+    table.add_column("interval", justify="right")
+    table.add_column("% of bound", justify="right")
+    table.add_column("flags", overflow="fold")
+    for cell in sorted(cells, key=_reading_order):
+        median = digits(cell.time_s / seconds) if cell.time_s else "-"
+        percent = cell.percent_of_bound
+        table.add_row(
+            cell.implementation,
+            varying_text(cell, common),
+            median,
+            _interval_text(cell),
+            "-" if percent is None else f"{percent:.0f}",
+            ", ".join((cell.status, *cell.flags)) if cell.status != "ok" else ", ".join(cell.flags),
+        )
+    console.print(table)
+
+
+def _interval_text(cell: Cell) -> str:
+    """The farther end of the median's interval from it, as a share of it."""
+    timing = cell.timing
+    if not timing or timing.ci_low_s is None or timing.ci_high_s is None or not timing.median_s:
+        return "-"
+    away_s = max(timing.median_s - timing.ci_low_s, timing.ci_high_s - timing.median_s)
+    return f"± {digits(100 * away_s / timing.median_s, 2)} %"
+
+
+def common_parts(cells: Sequence[Cell]) -> list[str]:
+    """The parts of the problems' ids that all of several problems share, in their order."""
+    ids = [cell.problem.id.split(",") for cell in cells]
+    if len({tuple(parts) for parts in ids}) < 2:
+        return []
+    return [part for part in ids[0] if all(part in parts for parts in ids)]
+
+
+def varying_text(cell: Cell, common: Iterable[str]) -> str:
+    """What is left of a problem's id; where nothing is, it is the full one among causal ones."""
+    left_out = set(common)
+    parts = [part for part in cell.problem.id.split(",") if part not in left_out]
+    return " ".join(parts) or "full"
+
+
+def _reading_order(cell: Cell) -> tuple:
+    problem = cell.problem
+    sizes = (problem.T_kv, problem.T_q, problem.H, problem.H_kv, problem.d_h, problem.B)
+    return (problem.dtype, problem.causal, sizes, cell.time_s or float("inf"), cell.implementation)
+
+
+def _print_reasons(run: Run, console: Console) -> None:
+    """Each reason once, with how many cells it stopped and whose they are."""
+    stopped: dict[tuple[str, str], list[Cell]] = defaultdict(list)
+    for cell in run.cells:
+        if cell.status != "ok":
+            for reason in cell.reasons or ("no reason was written",):
+                stopped[(cell.status, reason)].append(cell)
+    if not stopped:
+        return
+    console.print()
+    for (status, reason), cells in stopped.items():
+        names = ", ".join(dict.fromkeys(cell.implementation for cell in cells))
+        console.print(Text(f"{len(cells)} {status}: {reason} ({names})"))
+
+
+def _counts_text(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n} {status}" for status, n in counts.items()) or "no cells"
