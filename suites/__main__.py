@@ -1,0 +1,117 @@
+"""`python -m suites`: what measuring can do from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_EXAMPLES = """examples:
+  python -m suites ceilings
+  python -m suites ceilings --threads 2 --fresh --json > ceilings.json
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; → its exit code: 0 done, 2 usage."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suites",
+        description="Measure this machine.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_ceilings(commands)
+    options = parser.parse_args(arguments)
+    return options.run(options)
+
+
+def _add_ceilings(commands: Any) -> None:
+    parser = commands.add_parser(
+        "ceilings",
+        help="measure how fast this machine multiplies and moves bytes (under 10 s, kept a week)",
+        description="Measure the ceilings every row is held against: matrix products per dtype and "
+        "library, bandwidth per memory level, exponentials. Under 10 s, kept for 7 days.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print the record, not the table")
+    parser.add_argument("--fresh", action="store_true", help="measure again, whatever is kept")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="CPU threads (1)")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.set_defaults(run=_ceilings)
+
+
+def _ceilings(options: argparse.Namespace) -> int:
+    # The allocator is told before torch makes its first tensor.
+    from suites.measure import allocator
+
+    allocator.make_steady()
+    from suites.measure.ceilings import ceilings_for
+    from suites.measure.device import choose
+
+    if options.threads < 1:
+        print(f"--threads {options.threads}: give 1 or more", file=sys.stderr)
+        return 2
+    try:
+        chosen = choose(options.device)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if chosen.notice:
+        print(chosen.notice, file=sys.stderr)
+    record = ceilings_for(
+        chosen.device, options.threads, fresh=options.fresh, progress=_show_progress
+    )
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    if record["contended"]:
+        print(
+            f"contended: others used {record['foreign_load']:.0%} of the machine; "
+            "these ceilings are not kept",
+            file=sys.stderr,
+        )
+    print(json.dumps(record, allow_nan=False, indent=1) if options.json else table(record))
+    return 0
+
+
+def table(record: Mapping[str, Any]) -> str:
+    """The ceilings as lines of text, scaled for reading; one line per figure and provider."""
+    lines = [
+        f"{record['device_name']}, {record['device']}, {record['threads']} thread(s), "
+        f"clock {record['clock']}, measured {record['measured_utc']}",
+        f"{'ceiling':<24}{'best':>10}{'median':>10}  unit     by",
+    ]
+
+    def line(name: str, best: float, median: float | None, unit: str, by: str) -> None:
+        middle = "" if median is None else f"{median / 1e9:.4g}"
+        lines.append(f"{name:<24}{best / 1e9:>10.4g}{middle:>10}  {unit:<9}{by}")
+
+    for dtype, gemm in record["gemm"].items():
+        for provider, rate in gemm["providers"].items():
+            best, median = rate["flop_per_s"], rate["median_flop_per_s"]
+            line(f"gemm {dtype}", best, median, "GFLOP/s", provider)
+    for level, bandwidth in record["bandwidth"].items():
+        working_set = f"{bandwidth['working_set_bytes'] / 2**20:.3g} MiB"
+        for way in ("copy", "read"):
+            rate = bandwidth[f"{way}_bytes_per_s"]
+            line(f"{way} {level}", rate, None, "GB/s", f"over {working_set}")
+    for dtype, exp in record["exp"].items():
+        line(f"exp {dtype}", exp["exp_per_s"], exp["median_exp_per_s"], "Gexp/s", "torch.exp")
+    sheet = record["datasheet"]
+    lines.append(
+        "datasheet: none for this device" if sheet is None else f"datasheet: {sheet['source']}"
+    )
+    return "\n".join(lines)
+
+
+def _show_progress(what: str) -> None:
+    """On a terminal one line that changes; in a log nothing, since it is over in seconds."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
