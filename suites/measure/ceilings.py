@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from impls.interface.devices import datasheet
 from impls.interface.problem import Problem
 from suites.measure import (
     allocator,
@@ -126,6 +125,8 @@ def is_above_ceiling(time_s: float, bound_record: Mapping[str, Any] | None) -> b
 
 def datasheet_of(device_name: str) -> dict[str, Any] | None:
     """The vendor's figures of this device, None where the table does not know it."""
+    from impls.interface.devices import datasheet
+
     row = datasheet(device.describe(device_name).name)
     return None if row is None else asdict(row)
 
