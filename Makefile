@@ -86,7 +86,7 @@ lock: ## make requirements.lock anew from pyproject.toml's ranges
 	  build/lock/bin/python -m pip freeze --all --exclude pip --exclude attnbench \
 	  | sed -E 's/\+[a-z0-9.]+$$//' | awk '/^nvidia-ml-py==/ || !/^(nvidia|cuda)-/'; } \
 	  > build/requirements.lock
-	mv build/requirements.lock requirements.lock
+	mv build/requirements.lock requirements.lock && rm -rf build/lock
 
 clean: ## remove .venv, caches and build/ (never results)
 	rm -rf .venv build .pytest_cache .ruff_cache .hypothesis .benchmarks
