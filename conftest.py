@@ -1,0 +1,80 @@
+"""Wiring only: pytest's hooks, each handing over to where its work is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import options, wiring
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare `--impl`, `--problem` and the rest."""
+    options.add(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep pytest-benchmark's files in the checkout, whatever the current folder."""
+    wiring.configure(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Refuse options that have no meaning before anything is collected."""
+    wiring.prepare(session.config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Turn the series of a bench file into cells."""
+    if "cell" in metafunc.fixturenames:
+        wiring.parametrize(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Measure a cell once, whichever suites have it."""
+    wiring.drop_duplicates(config, items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Settle machine, ceilings and plan before the first cell."""
+    wiring.begin(session)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """Write the journal line of a cell whose call raised."""
+    report = yield
+    return wiring.conclude(item, call, report)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(
+    report: pytest.TestReport, config: pytest.Config
+) -> tuple[str, str, str] | None:
+    """A line of its own for a finished cell, in place of pytest's dot."""
+    return wiring.status_of(report, config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write the run's end, also after Ctrl-C."""
+    wiring.finish(session, exitstatus)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """End with the table of the run and how to go on with it."""
+    folder = wiring.finished_run(terminalreporter.config)
+    if folder is not None:
+        from reports.table import terminal
+        from results.store import load_run
+
+        terminalreporter.section("attnbench")
+        terminalreporter.write_line(terminal(load_run(folder)))
+        terminalreporter.write_line(wiring.next_step(terminalreporter.config))
+
+
+def pytest_benchmark_generate_commit_info(config: pytest.Config) -> dict[str, object]:
+    """The commit of the checkout, not of the current folder."""
+    return wiring.commit_info(config)

@@ -1,0 +1,35 @@
+"""Latency against sequence length T, at fixed heads: where the quadratic term takes over."""
+
+from impls.interface.problem import Problem
+from suites.session.sweep import Series, masked_both_ways
+
+AXIS = "sequence_length"
+
+
+def series(device: str, dtype: str) -> list[Series]:
+    """T doubles; on CUDA B·T = 16 384 and H·d_h = 2048 as published, and B = 1 beside it."""
+    if device == "cpu":
+        ladder = [
+            Problem(B=1, T_q=T, T_kv=T, H=8, d_h=64, dtype=dtype) for T in _powers(128, 16384)
+        ]
+        return masked_both_ways("T", ladder)
+    Ts = _powers(512, 32768)
+    lines = []
+    for d_h in (64, 128):
+        H = 2048 // d_h
+        full_batch = [
+            Problem(B=max(1, 16384 // T), T_q=T, T_kv=T, H=H, d_h=d_h, dtype=dtype) for T in Ts
+        ]
+        one = [p.with_(B=1) for p in full_batch if p.B > 1]
+        lines += masked_both_ways(f"T at B·T = 16384, d_h {d_h}", full_batch)
+        lines += masked_both_ways(f"T at B = 1, d_h {d_h}", one)
+    return lines
+
+
+def bench_sequence_length(cell, measure):
+    """Measure one cell."""
+    measure(cell)
+
+
+def _powers(first: int, last: int) -> list[int]:
+    return [first << n for n in range((last // first).bit_length())]

@@ -1,0 +1,28 @@
+"""The two fixtures of a suite: `benchmark`, which takes finished samples, and `measure`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from suites.session.fixture import RecordingFixture, recording_fixture
+from suites.session.sweep import Cell
+from suites.session.wiring import SESSION, report_status
+
+
+@pytest.fixture
+def benchmark(request: pytest.FixtureRequest) -> Iterator[RecordingFixture]:
+    """pytest-benchmark's fixture, extended by `record(samples_s, …)`."""
+    yield from recording_fixture(request)
+
+
+@pytest.fixture
+def measure(request: pytest.FixtureRequest, benchmark: RecordingFixture) -> Callable[[Cell], None]:
+    """`measure(cell)`: measure it, write its journal line, and tell pytest how it went."""
+    session = request.config.stash[SESSION]
+
+    def measure_cell(cell: Cell) -> None:
+        report_status(*session.measure(cell, benchmark.record))
+
+    return measure_cell

@@ -1,0 +1,218 @@
+"""One cell, from its problem to its record: inputs, proof, profile, clock, proof again."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from impls.interface import cost
+from impls.interface.attention import Implementation
+from impls.interface.check import Check, check_output, poisoned_empty
+from impls.interface.inputs import Inputs, make_inputs
+from impls.interface.problem import Problem
+from impls.interface.reference import Reference, reference
+from suites.measure import device
+from suites.measure.clocks import Samples, Settings, measure
+from suites.measure.executed import Executed, executed
+from suites.session.faults import CompileTimeout, SilentFallback
+from suites.session.record import measured_fields
+from suites.session.sweep import Cell
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is the same for every cell of a run."""
+
+    device: str
+    settings: Settings
+    ceilings: Mapping[str, Any]
+    flop_convention: str
+    compile_limit_s: float
+    is_timed: bool = True
+
+
+class ProblemMemory:
+    """The inputs and the float64 reference of the last problem: one for all implementations."""
+
+    def __init__(self) -> None:
+        self._problem: tuple[Problem, bool] | None = None
+        self._kept: tuple[Inputs, Reference] | None = None
+
+    def of(self, problem: Problem, device: str, backward: bool) -> tuple[Inputs, Reference]:
+        """Inputs and reference of `problem`; those of the problem before are let go first."""
+        if self._problem != (problem, backward) or self._kept is None:
+            self._kept = None
+            inputs = make_inputs(problem, device)
+            self._kept = (inputs, reference(inputs, problem, gradients=backward))
+            self._problem = (problem, backward)
+        return self._kept
+
+
+class Call:
+    """One pass over one problem's inputs as a zero-argument call, and what it gave last."""
+
+    def __init__(self, cell: Cell, inputs: Inputs, device: str) -> None:
+        """`prepare` is called here, outside any clock; `prepare_s` is how long it took."""
+        self._cell, self._inputs = cell, inputs
+        started = time.perf_counter()
+        prepare = cell.implementation.prepare
+        if prepare is not None:
+            self._forward: Callable[..., torch.Tensor] = prepare(cell.problem, device)
+        else:
+            self._forward = partial(
+                cell.implementation.forward,
+                causal=cell.problem.causal,
+                window=cell.problem.window,
+                mask=None,
+                scale=None,
+                softcap=None,
+            )
+        self.prepare_s = time.perf_counter() - started
+        self._leaves: tuple[torch.Tensor, ...] = ()
+        self._out: torch.Tensor | None = None
+        if cell.pass_ != "forward":
+            # Detached first: leaves of their own, so that one cell's graph never reaches another's.
+            self._leaves = tuple(
+                t.detach().requires_grad_() for t in (inputs.q, inputs.k, inputs.v)
+            )
+        if cell.pass_ == "backward":
+            self._out = self._forward(*self._leaves)
+
+    def run(self) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """The output, or (dq, dk, dv): fresh gradients each time, never added to older ones."""
+        if self._cell.pass_ == "forward":
+            return self._forward(self._inputs.q, self._inputs.k, self._inputs.v)
+        if self._out is not None:
+            return torch.autograd.grad(
+                self._out, self._leaves, self._inputs.d_out, retain_graph=True
+            )
+        out = self._forward(*self._leaves)
+        return torch.autograd.grad(out, self._leaves, self._inputs.d_out)
+
+    def outputs(self) -> dict[str, torch.Tensor]:
+        """What one call gives, by name: "out" and, with a backward, "dq", "dk" and "dv"."""
+        if self._cell.pass_ == "forward":
+            return {"out": self._forward(self._inputs.q, self._inputs.k, self._inputs.v)}
+        out = self._out if self._out is not None else self._forward(*self._leaves)
+        gradients = torch.autograd.grad(
+            out, self._leaves, self._inputs.d_out, retain_graph=self._out is not None
+        )
+        return {"out": out.detach()} | dict(zip(("dq", "dk", "dv"), gradients, strict=True))
+
+
+def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> dict[str, Any]:
+    """The fields of the record that measuring gives; `status` is "ok", "wrong" or "skipped".
+
+    Inside the clock is the call alone (and, for asynchronous implementations, waiting for it).
+    Outside: inputs, `prepare`, the first call, the checks before and after, the profile.
+
+    Raises:
+        Unsupported, CompileTimeout and whatever the implementation raises: see `faults`.
+    """
+    implementation, backward = cell.implementation, cell.pass_ != "forward"
+    inputs, expected = memory.of(cell.problem, conditions.device, backward)
+    with nullcontext() if backward else torch.no_grad():
+        limit_s = conditions.compile_limit_s if implementation.needs_compiler else None
+        with time_limit(limit_s, "compiling"):
+            call = Call(cell, inputs, conditions.device)
+            started = time.perf_counter()
+            call.run()
+            _wait(implementation, conditions.device)
+            first_call_s = time.perf_counter() - started
+        checks = [_check(call, expected)]
+        seen = executed(call.run, conditions.device)
+        _refuse_fallback(implementation, seen)
+        samples = None
+        if conditions.is_timed:
+            samples = _sample(cell, call, conditions, first_call_s)
+            checks.append(_check(call, expected, after_timing=True))
+    return measured_fields(
+        cell,
+        device_name=conditions.device,
+        ceilings=conditions.ceilings,
+        flop_convention=conditions.flop_convention,
+        checks=checks,
+        seen=seen,
+        samples=samples,
+        prepare_s=call.prepare_s,
+    )
+
+
+def _sample(cell: Cell, call: Call, conditions: Conditions, first_call_s: float) -> Samples:
+    rotated: list[Call] = []
+    if cell.cache == "graph":
+        copies = copies_beyond_cache(cell, conditions.device)
+        rotated = [
+            Call(cell, make_inputs(cell.problem, conditions.device, seed=n + 1), conditions.device)
+            for n in range(copies)
+        ]
+    return measure(
+        call.run,
+        device=conditions.device,
+        clock=cell.clock,
+        cache=cell.cache,
+        settings=conditions.settings,
+        synchronize=cell.implementation.synchronize,
+        first_call_s=first_call_s,
+        rotated=[r.run for r in rotated],
+        rotated_bytes=len(rotated) * cost.compulsory_bytes(cell.problem, cell.pass_) or None,
+    )
+
+
+def copies_beyond_cache(cell: Cell, device_name: str) -> int:
+    """How many sets of inputs make twice the device's last-level cache together: 2 to 64."""
+    llc_bytes = device.describe(device_name).llc_bytes or 0
+    one = max(1, cost.compulsory_bytes(cell.problem, cell.pass_))
+    return min(64, max(2, -(-2 * llc_bytes // one)))
+
+
+def _check(call: Call, expected: Reference, after_timing: bool = False) -> Check:
+    with poisoned_empty():
+        outputs = call.outputs()
+    gradients = [outputs[n] for n in ("dq", "dk", "dv")] if "dq" in outputs else None
+    return check_output(outputs["out"], None, gradients, expected, after_timing=after_timing)
+
+
+def _wait(implementation: Implementation, device_name: str) -> None:
+    if implementation.synchronize is not None:
+        implementation.synchronize()
+    device.synchronize(device_name)
+
+
+def _refuse_fallback(implementation: Implementation, seen: Executed) -> None:
+    if implementation.runs and not seen.contains(implementation.runs):
+        raise SilentFallback(
+            f"asked for {implementation.name}, but none of {', '.join(implementation.runs)} ran: "
+            f"{', '.join(seen.ran) or 'unknown'}"
+        )
+
+
+@contextmanager
+def time_limit(limit_s: float | None, doing: str) -> Iterator[None]:
+    """Interrupt the body after `limit_s` seconds; None, or off the main thread: never.
+
+    Raises:
+        CompileTimeout: the limit was reached.
+    """
+    if limit_s is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise CompileTimeout(f"{doing} took longer than {limit_s:g} s (--compile-limit)")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,179 @@
+"""The options of `pytest suites`: declared once, read once, refused with what would do."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from impls.interface.problem import DTYPES, PASSES, Problem
+
+BUDGETS = {"smoke": 10.0, "quick": 40.0, "default": 200.0, "full": 3600.0}
+CACHES = ("cold", "hot", "graph")
+CONVENTIONS = ("exact", "fa")
+
+
+def add(parser: Any) -> None:
+    """Declare our options on pytest's parser, in a group of their own."""
+    group = parser.getgroup("attnbench", "attnbench: what is measured, and how")
+
+    def option(flag: str, **how: Any) -> None:
+        group.addoption(flag, **how)
+
+    option(
+        "--impl",
+        action="append",
+        default=[],
+        metavar="NAME|MODULE:FUNC|FILE.py:FUNC",
+        help="measure only these (repeatable, commas allowed); the baseline is measured beside",
+    )
+    option(
+        "--problem",
+        action="append",
+        default=[],
+        metavar="SIZES",
+        help='replace the built-in sizes, as "B=4,T=8192,H=32,H_kv=8,d_h=128,causal" (repeatable)',
+    )
+    option("--shapes", metavar="FILE.csv", help="replace the built-in sizes; columns are B,T,H,…")
+    option("--baseline", default="naive", metavar="NAME|none", help="ratios are to this one")
+    option("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: auto")
+    option("--dtype", default=None, metavar="NAME[,NAME]", help=f"of {', '.join(DTYPES)}")
+    option("--passes", default="forward", metavar="NAME[,NAME]", help=f"of {', '.join(PASSES)}")
+    option("--threads", type=int, default=1, metavar="N", help="CPU threads (default: 1)")
+    option(
+        "--budget",
+        default="quick",
+        choices=tuple(BUDGETS),
+        help="how far up the ladder of sizes: about a minute (quick), four (default), an hour",
+    )
+    option("--cache", default=None, choices=CACHES, help="default: cold on CUDA, hot on a CPU")
+    option("--flop-convention", default="exact", choices=CONVENTIONS, help="fa: causal is half")
+    option("--compile-limit", type=float, default=120.0, metavar="S", help="seconds per compile")
+    option("--resume", metavar="RUN", help="go on with this run: only the cells it lacks")
+    option("--store", metavar="DIR", help="folder of runs (default: results/runs)")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for, checked; sizes None means the built-in ones."""
+
+    impls: tuple[str, ...]
+    brought: tuple[str, ...]
+    problems: tuple[str, ...] | None
+    baseline: str | None
+    device: str
+    dtypes: tuple[str, ...] | None
+    passes: tuple[str, ...]
+    threads: int
+    budget: str
+    cache: str | None
+    flop_convention: str
+    compile_limit_s: float
+    resume: str | None
+    store: Path
+    min_samples: int | None
+    max_time_s: float | None
+
+    def sizes(self, dtype: str) -> list[Problem] | None:
+        """The problems the user gave, at `dtype` where they name none; None: the built-in ones."""
+        if self.problems is None:
+            return None
+        return [Problem.parse(text, dtype=dtype) for text in self.problems]
+
+
+def read(config: Any) -> Options:
+    """The options of a pytest config.
+
+    Raises:
+        ValueError: something given has no meaning; the message says what would do.
+    """
+    get = config.getoption
+    names = _words(get("--impl"))
+    problems = [*get("--problem"), *_rows(get("--shapes"))]
+    for text in problems:
+        if Problem.parse(text).is_empty:
+            raise ValueError(f'"{text}" is an empty problem: nothing to measure')
+    if get("--threads") < 1:
+        raise ValueError(f"--threads {get('--threads')}: give 1 or more")
+    if get("--compile-limit") <= 0:
+        raise ValueError(f"--compile-limit {get('--compile-limit')}: give seconds above 0")
+    if "benchmark_timer" in vars(config.option) and _is_given(config, "--benchmark-timer"):
+        raise ValueError("--benchmark-timer is refused: the clock is part of what a cell is")
+    baseline = get("--baseline")
+    return Options(
+        impls=tuple(n for n in names if ":" not in n),
+        brought=tuple(n for n in names if ":" in n),
+        problems=tuple(problems) or None,
+        baseline=None if baseline == "none" else baseline,
+        device=get("--device"),
+        dtypes=_known("--dtype", get("--dtype"), DTYPES),
+        passes=_known("--passes", get("--passes"), PASSES) or ("forward",),
+        threads=get("--threads"),
+        budget=get("--budget"),
+        cache=get("--cache"),
+        flop_convention=get("--flop-convention"),
+        compile_limit_s=get("--compile-limit"),
+        resume=get("--resume"),
+        store=store_folder(get("--store")),
+        min_samples=_given(config, "--benchmark-min-rounds", int),
+        max_time_s=_given(config, "--benchmark-max-time", float),
+    )
+
+
+def store_folder(chosen: str | None) -> Path:
+    """The folder of runs: `chosen`, else $ATTNBENCH_STORE, else `results/runs` of the checkout.
+
+    Never a matter of the current folder. `results.store` reads the same place.
+    """
+    given = chosen or os.environ.get("ATTNBENCH_STORE")
+    if given:
+        return Path(given).expanduser().absolute()
+    return Path(__file__).resolve().parents[2] / "results" / "runs"
+
+
+def _is_given(config: Any, flag: str) -> bool:
+    return any(a == flag or a.startswith(f"{flag}=") for a in config.invocation_params.args)
+
+
+def _given(config: Any, flag: str, read_as: Any) -> Any:
+    return read_as(config.getoption(flag)) if _is_given(config, flag) else None
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    words = [w.strip() for text in given for w in text.split(",")]
+    return list(dict.fromkeys(w for w in words if w))
+
+
+def _known(flag: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    words = tuple(_words([text]))
+    if wrong := [w for w in words if w not in known]:
+        raise ValueError(f"{flag} {wrong[0]}: one of {', '.join(known)}")
+    return words or None
+
+
+def _rows(path: str | None) -> list[str]:
+    """The problems of a CSV file, each row as the text `--problem` takes."""
+    if path is None:
+        return []
+    file = Path(path)
+    if not file.is_file():
+        raise ValueError(f"--shapes {path}: no such file")
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    if not rows:
+        raise ValueError(f"--shapes {path}: no rows under a header such as B,T,H,H_kv,d_h,causal")
+    texts = []
+    for number, row in enumerate(rows, start=2):
+        given = {k.strip(): v.strip() for k, v in row.items() if k and v and v.strip()}
+        text = ",".join(f"{k}={v}" for k, v in given.items())
+        try:
+            Problem.parse(text)
+        except ValueError as error:
+            raise ValueError(f"--shapes {path}, line {number}: {error}") from error
+        texts.append(text)
+    return texts

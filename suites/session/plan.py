@@ -1,0 +1,168 @@
+"""The plan: which cells the budget reaches, decided from measured speed before the first cell."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from impls.interface import cost
+from impls.interface.attention import Implementation, attend, reasons_against
+from impls.interface.inputs import make_inputs
+from impls.interface.problem import Problem
+from suites.session.sweep import Cell
+
+COMPILE_S = 6.0
+"""What one compilation is planned with; Inductor on two cores takes 3 to 8 s a shape."""
+CALLS_PER_CELL = 16
+"""First call, checks, profile, warm-up and ten samples."""
+COMPILED_SHARE = 0.35
+"""At most this part of the budget goes to implementations that compile for every problem."""
+MEMORY_SHARE = 0.7
+"""A cell may ask for at most this part of what is free."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long the cells of a run may take, and one of them at most."""
+
+    word: str
+    total_s: float
+    sampling_s: float
+    cell_limit_s: float
+
+    @classmethod
+    def of(cls, word: str, total_s: float) -> Budget:
+        """The budget of a word: longer runs also sample each cell longer."""
+        sampling_s = min(2.0, max(0.1, total_s / 160))
+        return cls(word, total_s, sampling_s, cell_limit_s=max(1.5, total_s / 10))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One cell of the plan: to be run, or skipped with its reason."""
+
+    cell: Cell
+    decision: str
+    reason: str | None
+    estimate_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan's entry in run.json."""
+        return self.cell.identity() | {
+            "decision": self.decision,
+            "reason": self.reason,
+            "estimate_s": round(self.estimate_s, 3),
+        }
+
+
+def decide(
+    cells: Sequence[Cell],
+    speeds: Mapping[str, float],
+    budget: Budget,
+    *,
+    device: str,
+    unavailable: Mapping[str, Sequence[str]],
+    free_bytes: int | None,
+) -> list[Planned]:
+    """The plan, in the order of `cells`.
+
+    `speeds` are useful FLOP/s by implementation name. Problems are taken in turn from every
+    series, first rungs first, whole problems at a time, until the budget is spent; a cell that
+    alone is too long, or asks for more memory than there is, is skipped. What an implementation
+    cannot do costs nothing and stays in the plan: its cell says why.
+    """
+    estimates = {id(c): _estimate(c, speeds, budget) for c in cells}
+    spent = {False: 0.0, True: 0.0}
+    limits = {False: budget.total_s, True: budget.total_s * COMPILED_SHARE}
+    verdicts: dict[int, tuple[str, str | None]] = {}
+    for problem_cells in _in_turn(cells):
+        for cell in problem_cells:
+            name, compiled = cell.implementation.name, cell.implementation.needs_compiler
+            needs = () if cell.pass_ == "forward" else ("backward",)
+            if name in unavailable or reasons_against(
+                cell.implementation, cell.problem, device, needs
+            ):
+                verdicts[id(cell)] = ("run", None)
+                continue
+            estimate = estimates[id(cell)]
+            reason = _too_large(cell, free_bytes) or _too_long(
+                estimate, spent[compiled], limits[compiled], budget
+            )
+            if reason is None:
+                spent[compiled] += estimate
+            verdicts[id(cell)] = ("skip", reason) if reason else ("run", None)
+    return [Planned(c, *verdicts[id(c)], estimates[id(c)]) for c in cells]
+
+
+def _in_turn(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """The cells of one problem together, problems taken in turn from each series."""
+    by_series: dict[tuple[str, str], dict[Problem, list[Cell]]] = {}
+    for cell in cells:
+        rungs = by_series.setdefault((cell.suite, cell.series), {})
+        rungs.setdefault(cell.problem, []).append(cell)
+    ladders = [list(rungs.values()) for rungs in by_series.values()]
+    longest = max(map(len, ladders), default=0)
+    return [ladder[n] for n in range(longest) for ladder in ladders if n < len(ladder)]
+
+
+def _estimate(cell: Cell, speeds: Mapping[str, float], budget: Budget) -> float:
+    work = cost.flop(cell.problem, cell.pass_)
+    call_s = work / speeds.get(cell.implementation.name, math.inf)
+    compile_s = COMPILE_S if cell.implementation.needs_compiler else 0.0
+    return compile_s + 0.1 + max(budget.sampling_s, 0.0) + CALLS_PER_CELL * call_s
+
+
+def _too_long(estimate: float, spent: float, limit: float, budget: Budget) -> str | None:
+    compiled_limit = max(budget.cell_limit_s, COMPILE_S + 1.5) if limit < budget.total_s else None
+    if estimate > (compiled_limit or budget.cell_limit_s) or spent + estimate > limit:
+        longer = {"smoke": "quick", "quick": "default", "default": "full"}.get(budget.word)
+        advice = f"; --budget {longer} goes further" if longer else ""
+        return f"beyond the {budget.word} budget (about {estimate:.1f} s){advice}"
+    return None
+
+
+def _too_large(cell: Cell, free_bytes: int | None) -> str | None:
+    if free_bytes is None:
+        return None
+    scratch = cell.implementation.scratch_bytes
+    needed = cost.compulsory_bytes(cell.problem, cell.pass_)
+    needed += scratch(cell.problem, cell.pass_) if scratch else 0
+    if needed <= MEMORY_SHARE * free_bytes:
+        return None
+    return f"needs about {needed / 1e9:.1f} GB and {free_bytes / 1e9:.1f} GB are free"
+
+
+def probe_speeds(
+    implementations: Sequence[Implementation],
+    device: str,
+    dtype: str,
+    synchronize: Callable[[], None],
+) -> dict[str, float]:
+    """Useful FLOP/s of each implementation on one middling problem, from a warm call.
+
+    Those that compile are not probed, which would cost a compilation: they are planned with the
+    slowest of the others.
+    """
+    small = Problem(B=1, T_q=512, T_kv=512, H=8, d_h=64, dtype=dtype)
+    problem = small if device == "cpu" else small.with_(B=4, T_q=2048, T_kv=2048, H=16)
+    inputs = make_inputs(problem, device)
+    work = cost.flop(problem, "forward")
+    speeds: dict[str, float] = {}
+    with torch.no_grad():
+        for implementation in implementations:
+            if implementation.needs_compiler or reasons_against(implementation, problem, device):
+                continue
+            durations = []
+            for _ in range(3):
+                started = time.perf_counter()
+                attend(implementation, inputs.q, inputs.k, inputs.v)
+                synchronize()
+                durations.append(time.perf_counter() - started)
+            speeds[implementation.name] = work / min(durations)
+    slowest = min(speeds.values(), default=1e9)
+    return {i.name: speeds.get(i.name, slowest) for i in implementations}

@@ -1,0 +1,59 @@
+"""What a reader sees while cells are measured: a line each, and the time left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class Progress:
+    """Counts cells and guesses the time left from the plan's estimates, mended by what was seen."""
+
+    def __init__(self, estimates_s: Mapping[str, float], write: Callable[..., None]) -> None:
+        """`estimates_s` by key of the cells to be run; `write(line, is_last)` shows a line."""
+        self._waiting = dict(estimates_s)
+        self._total = len(estimates_s)
+        self._planned_s = 0.0
+        self._started = time.monotonic()
+        self._write = write
+        self._statuses: dict[str, int] = {}
+
+    def show(self, record: Mapping[str, Any]) -> None:
+        """One finished cell; those that were not to be run are not told."""
+        estimate = self._waiting.pop(record["cell"], None)
+        if estimate is None:
+            return
+        self._planned_s += estimate
+        done = self._total - len(self._waiting)
+        status = record["status"]
+        self._statuses[status] = self._statuses.get(status, 0) + 1
+        width = len(str(self._total))
+        self._write(
+            f"[{done:{width}}/{self._total}] {_told(record)}  {self._left()}",
+            is_last=not self._waiting,
+        )
+
+    def _left(self) -> str:
+        passed = time.monotonic() - self._started
+        pace = passed / self._planned_s if self._planned_s else 1.0
+        left_s = round(pace * sum(self._waiting.values()))
+        return f"{left_s // 60}:{left_s % 60:02d} left"
+
+
+def _told(record: Mapping[str, Any]) -> str:
+    from impls.interface.problem import Problem
+
+    problem = Problem.from_json(record["problem"])
+    told = f"{record['implementation']:<14} {problem.id}"
+    if record["pass"] != "forward":
+        told += f" {record['pass']}"
+    timing = record.get("timing")
+    if timing is None:
+        return f"{told}: {record['status']}"
+    bound = record.get("bound")
+    told += f"  {timing['median_s'] * 1e3:.3g} ms"
+    if bound:
+        told += f"  {100 * bound['time_s'] / timing['median_s']:.0f} % of bound"
+    marks = [*([record["status"]] if record["status"] != "ok" else []), *record["flags"]]
+    return told + (f"  ({', '.join(marks)})" if marks else "")

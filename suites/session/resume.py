@@ -1,0 +1,103 @@
+"""Going on with a run: its plan, what of it is done, and the cells it would have had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from impls.interface.attention import Implementation
+from impls.interface.problem import Problem
+from suites.measure.journal import CELLS, RUN, RUNNING
+from suites.session.plan import Planned
+from suites.session.sweep import Cell
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A run directory to go on with.
+
+    `done` are the keys of its finished cells; `crashed` that of the one its process died in.
+    """
+
+    path: Path
+    header: Mapping[str, Any]
+    done: frozenset[str]
+    crashed: str | None
+
+    @property
+    def brought(self) -> tuple[str, ...]:
+        """The kernels the run was given by a string."""
+        return tuple(self.header["settings"].get("brought", ()))
+
+    def cells(self, suite: str, known: Mapping[str, Implementation]) -> list[Cell]:
+        """The cells of one suite that are not done yet, in the plan's order.
+
+        Raises:
+            ValueError: the plan names an implementation that is not here.
+        """
+        left = []
+        for entry in self.header["plan"]:
+            if entry["suite"] != suite or entry["cell"] in self.done:
+                continue
+            name = entry["implementation"]
+            if name not in known:
+                raise ValueError(f'run {self.path.name} measures "{name}", which is not here')
+            problem = Problem.from_json(entry["problem"])
+            where = (entry["pass"], entry["cache"], entry["clock"], suite, entry["series"])
+            left.append(Cell(known[name], problem, *where))
+        return left
+
+    def plan_for(self, cells: Sequence[Cell], key: str) -> dict[str, Planned]:
+        """The run's own decisions for `cells`, by key.
+
+        Raises:
+            ValueError: this is not the machine the run was measured on.
+        """
+        if self.header["machine_key"] != key:
+            raise ValueError(
+                f"run {self.path.name} was measured on machine {self.header['machine_key']} and "
+                f"this is {key}: start a new run"
+            )
+        decided = {entry["cell"]: entry for entry in self.header["plan"]}
+        plan = {}
+        for cell in cells:
+            entry = decided[cell.key]
+            plan[cell.key] = Planned(
+                cell, entry["decision"], entry["reason"], entry["estimate_s"] or 0.0
+            )
+        return plan
+
+
+def resume(runs: Path, name: str) -> Resumed:
+    """The run called `name` under the folder `runs`, or the one at a path.
+
+    Raises:
+        ValueError: there is none; the message lists the newest ones.
+    """
+    path = Path(name)
+    if not (path / RUN).is_file():
+        found = sorted(runs.glob(f"*/{name}*/{RUN}"))
+        if len(found) != 1:
+            newest = sorted((p.parent.name for p in runs.glob(f"*/*/{RUN}")), reverse=True)[:5]
+            known = f"; the newest are {', '.join(newest)}" if newest else f"; none in {runs}"
+            count = "no run" if not found else f"{len(found)} runs"
+            raise ValueError(f'--resume: {count} called "{name}"{known}')
+        path = found[0].parent
+    header = json.loads((path / RUN).read_text(encoding="utf-8"))
+    journal = path / CELLS
+    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    done = frozenset(filter(None, map(_key_of, lines)))
+    running = path / RUNNING
+    crashed = _key_of(running.read_text(encoding="utf-8")) if running.exists() else None
+    return Resumed(path, header, done, crashed if crashed not in done else None)
+
+
+def _key_of(line: str) -> str | None:
+    """The cell of a journal line; None when a crash cut it off."""
+    try:
+        return json.loads(line)["cell"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return None

@@ -1,0 +1,106 @@
+"""Sweeps: the series a bench file declares, turned into the cells pytest runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from impls.interface.attention import Implementation
+from impls.interface.problem import Problem
+from suites.measure.clocks import SETTINGS_VERSION, clock_for
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a sweep: a label people read and its problems, the most telling first.
+
+    The plan goes down the list as far as the budget allows, so a ladder over T is in rising order
+    and a sweep over H starts with its middle and ends.
+    """
+
+    label: str
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured once: implementation × problem × pass × cache state × clock."""
+
+    implementation: Implementation
+    problem: Problem
+    pass_: str
+    cache: str
+    clock: str
+    suite: str
+    series: str
+
+    @property
+    def key(self) -> str:
+        """The identity by content, never by a test's name: 16 hexadecimal digits."""
+        content = [
+            self.implementation.name,
+            self.problem.to_json(),
+            self.pass_,
+            self.cache,
+            self.clock,
+            SETTINGS_VERSION,
+        ]
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def id(self) -> str:
+        """The ASCII id pytest shows; `-k` can match any part of it."""
+        return f"{self.implementation.name}-{self.pass_}-{self.problem.id}".replace("=", "")
+
+    def identity(self) -> dict[str, Any]:
+        """The fields that name this cell in run files."""
+        return {
+            "cell": self.key,
+            "implementation": self.implementation.name,
+            "problem": self.problem.to_json(),
+            "pass": self.pass_,
+            "cache": self.cache,
+            "clock": self.clock,
+            "suite": self.suite,
+            "series": self.series,
+        }
+
+
+def cells(
+    suite: str,
+    series: Iterable[Series],
+    implementations: Sequence[Implementation],
+    *,
+    passes: Sequence[str],
+    cache: str,
+    device: str,
+    threads: int,
+) -> list[Cell]:
+    """All cells of a sweep, problem by problem, so that what is compared is measured together."""
+    return [
+        Cell(
+            implementation,
+            problem,
+            pass_,
+            cache,
+            clock_for(device, threads, implementation.synchronize),
+            suite,
+            line.label,
+        )
+        for line in series
+        for problem in line.problems
+        for pass_ in passes
+        for implementation in implementations
+    ]
+
+
+def masked_both_ways(label: str, problems: Sequence[Problem]) -> list[Series]:
+    """The same ladder twice: full and causal."""
+    return [
+        Series(f"{label}, full", tuple(p.with_(causal=False) for p in problems)),
+        Series(f"{label}, causal", tuple(p.with_(causal=True) for p in problems)),
+    ]
