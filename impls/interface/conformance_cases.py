@@ -1,0 +1,219 @@
+"""The conformance matrix as data: the problems, values and masks that are tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from impls.interface.problem import Problem
+
+ASKS = ("output", "lse", "gradients")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call to try; each of `asks` is one check.
+
+    Attributes:
+        subject: what it is there for.
+        values: a word of `conformance_values.VALUES`.
+        mask: a word of `conformance_values.MASKS`, or None.
+        poisoned: uninitialised memory is NaN during the call.
+        core: also tried on implementations that compile for each problem.
+    """
+
+    subject: str
+    problem: Problem
+    values: str = "normal"
+    mask: str | None = None
+    scale: float | None = None
+    softcap: float | None = None
+    poisoned: bool = False
+    core: bool = False
+    asks: tuple[str, ...] = ASKS
+
+    @property
+    def id(self) -> str:
+        """`subject: problem, what differs from the usual`."""
+        parts = [self.problem.id]
+        parts += [self.values] if self.values != "normal" else []
+        parts += [f"mask {self.mask}"] if self.mask else []
+        parts += [f"scale={self.scale}"] if self.scale is not None else []
+        parts += [f"softcap={self.softcap}"] if self.softcap is not None else []
+        return f"{self.subject}: {', '.join(parts)}"
+
+
+# Each compiles once and is tried with many values. Sizes on either side of 64, one query, grouped
+# heads, a window, rows without a key, the other dtypes and layout.
+CORE_PROBLEMS = (
+    "T=65,H=2,d_h=64,causal",
+    "T=64,H=2,d_h=64",
+    "T_q=33,T_kv=65,H=2,d_h=64,causal",
+    "T_q=65,T_kv=33,H=2,d_h=64,causal",
+    "T_q=1,T_kv=65,H=2,d_h=64,causal",
+    "B=2,T=63,H=6,H_kv=2,d_h=32,causal",
+    "T=65,H=2,d_h=64,causal,window=17",
+    "T=17,H=2,d_h=80",
+    "T=65,H=2,d_h=64,causal,bfloat16",
+    "B=2,T=33,H=3,d_h=64,bthd",
+)
+# Every one as large as a bug in the softmax needs: see `conformance_values`.
+CORE_VALUES = (
+    "normal",
+    "other seed",
+    "dominating columns",
+    "large logits",
+    "negative scores",
+    "equal keys",
+    "tiny scores",
+)
+
+# Around 1, 16, 32, 64, 128 and 256, where a block or a vector ends.
+AWKWARD_T = (1, 2, 15, 16, 17, 31, 33, 63, 65, 127, 129, 257)
+D_H = (1, 7, 8, 31, 40, 64, 72, 80, 96, 128, 192, 256)
+
+
+def cases() -> list[Case]:
+    """The whole matrix, cases of one problem next to one another."""
+    return [*_core(), *_sizes(), *_masking(), *_numbers(), *_memory()]
+
+
+def _core() -> list[Case]:
+    found = []
+    for text in CORE_PROBLEMS:
+        problem = Problem.parse(text)
+        found += [Case("core", problem, values, core=True) for values in CORE_VALUES]
+        # Last: by now the call is known to be right on ordinary memory.
+        found.append(Case("every element written", problem, poisoned=True, core=True))
+    return found
+
+
+def _sizes() -> list[Case]:
+    found = [
+        Case("awkward T", Problem.parse(f"T={T},H=2,d_h=64,{word}"), "negative scores")
+        for T in AWKWARD_T
+        for word in ("full", "causal")
+    ]
+    found += [
+        Case("head size", Problem.parse(f"T=17,H=2,d_h={d_h}"), "dominating columns") for d_h in D_H
+    ]
+    found += [
+        Case("d_v differs", Problem.parse(text))
+        for text in ("T=33,H=2,d_h=64,d_v=32", "T=33,H=2,d_h=32,d_v=64,causal")
+    ]
+    found += [
+        Case("grouped heads", Problem.parse(f"T=33,d_h=64,{text}"))
+        for text in (
+            "H=4,H_kv=2",
+            "H=4,H_kv=1",
+            "H=6,H_kv=3,causal",
+            "B=2,H=8,H_kv=2,causal,bthd",
+            "H=5,H_kv=1,causal",
+        )
+    ]
+    found += [
+        Case("empty", Problem(H=2, d_h=8, B=B, T_q=T_q, T_kv=T_kv))
+        for B, T_q, T_kv in ((0, 4, 4), (1, 0, 4), (1, 4, 0), (1, 0, 0))
+    ]
+    return found
+
+
+def _masking() -> list[Case]:
+    found = [
+        Case("causal T_q ≠ T_kv", Problem.parse(f"T_q={T_q},T_kv={T_kv},H=2,d_h=64,causal"))
+        for T_q, T_kv in ((1, 17), (2, 5), (16, 64), (33, 257), (17, 1), (64, 16), (65, 64))
+    ]
+    found += [
+        Case("full T_q ≠ T_kv", Problem.parse(f"T_q={T_q},T_kv={T_kv},H=2,d_h=64"))
+        for T_q, T_kv in ((1, 129), (17, 33), (129, 17))
+    ]
+    found += [
+        Case("window", Problem.parse(f"{text},H=2,d_h=64,causal"))
+        for text in (
+            "T=65,window=1",
+            "T=65,window=64",
+            "T=65,window=65",
+            "T=65,window=100",
+            "T=129,window=33",
+            "T_q=17,T_kv=65,window=16",
+            "T_q=65,T_kv=33,window=16",
+        )
+    ]
+    square = Problem.parse("B=2,T=33,H=2,d_h=64")
+    wide = Problem.parse("B=2,T_q=17,T_kv=65,H=4,H_kv=2,d_h=32")
+    found += [
+        Case("mask", problem, mask=mask)
+        for problem in (square, wide)
+        for mask in (
+            "bool",
+            "bool, of each key",
+            "bool, causal",
+            "bool, dead rows",
+            "bool, all dead",
+            "float",
+            "float, −inf",
+            "float, dead rows",
+        )
+    ]
+    found += [
+        Case("mask at 16 bits", square.with_(dtype=dtype), mask=mask)
+        for dtype in ("bfloat16", "float16")
+        for mask in ("bool, dead rows", "float, −inf")
+    ]
+    return found
+
+
+def _numbers() -> list[Case]:
+    plain = Problem.parse("T_q=17,T_kv=33,H=2,d_h=64")
+    found = [Case("scale", plain, scale=scale) for scale in (0.0, 1.0, 0.03, -0.2)]
+    found += [
+        Case("softcap", plain, values, softcap=softcap)
+        for values, softcap in (("normal", 1.5), ("large logits", 20.0))
+    ]
+    found.append(Case("softcap", plain.with_(causal=True), softcap=2.0))
+    found += [
+        Case("dtype", Problem.parse(f"{text},{dtype}"), values)
+        for dtype in ("bfloat16", "float16")
+        for text, values in (
+            ("T=17,H=2,d_h=64", "normal"),
+            ("T=129,H=2,d_h=40,causal", "normal"),
+            ("T=33,H=4,H_kv=2,d_h=128,causal", "normal"),
+            ("T_q=5,T_kv=65,H=2,d_h=64,causal", "large logits"),
+        )
+    ]
+    # 256·256·128 / √128 = 741455 is above 65504, the largest float16.
+    found.append(
+        Case(
+            "overflow of 16-bit scores",
+            Problem(B=1, T_q=2, T_kv=3, H=1, d_h=128, dtype="float16"),
+            "overflowing",
+            asks=("output",),
+        )
+    )
+    return found
+
+
+def _memory() -> list[Case]:
+    found = [
+        Case("layout", Problem.parse(text))
+        for text in (
+            "B=2,T=4,H=4,d_h=64,bthd",
+            "B=2,T=33,H=2,d_h=64,packed,causal",
+            "B=2,T=17,H=3,d_h=32,packed",
+            "B=2,T_q=5,T_kv=33,H=4,H_kv=2,d_h=64,bthd,causal",
+        )
+    ]
+    plain = Problem.parse("B=2,T_q=17,T_kv=33,H=2,d_h=64,causal")
+    found += [
+        Case("strides", plain, values)
+        for values in ("every second element", "transposed storage", "slice of a NaN cache")
+    ]
+    found += [
+        Case("every element written", Problem.parse(text), mask=mask, poisoned=True)
+        for text, mask in (
+            ("T=129,H=2,d_h=40", None),
+            ("T_q=65,T_kv=17,H=2,d_h=64,causal,float16", None),
+            ("T=33,H=4,H_kv=1,d_h=96", None),
+            ("B=2,T=33,H=2,d_h=64", "bool, dead rows"),
+        )
+    ]
+    return found

@@ -1,0 +1,133 @@
+"""One implementation on trial: a case is called as it asks, and what came out is judged."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from impls.interface.attention import Implementation, Unsupported, attend, reasons_against
+from impls.interface.check import Check, check_output, poisoned_empty
+from impls.interface.conformance_cases import Case
+from impls.interface.conformance_values import make_mask, make_values
+from impls.interface.failures import failures, told
+from impls.interface.inputs import Inputs
+from impls.interface.problem import Problem
+from impls.interface.reference import Reference, reference
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One check: `status` is "passed", "wrong" or "unsupported", the latter two with reasons."""
+
+    case: str
+    ask: str
+    status: str
+    reasons: tuple[str, ...] = ()
+    check: dict[str, Any] | None = None
+
+
+@functools.cache
+def expected_of(case: Case, device: str) -> tuple[Inputs, torch.Tensor | None, Reference]:
+    """Inputs, mask and reference of a case: one for all implementations and all asks."""
+    inputs = make_values(case.values, case.problem, device)
+    mask = make_mask(case.mask, case.problem, device) if case.mask else None
+    found = reference(inputs, case.problem, mask=mask, scale=case.scale, softcap=case.softcap)
+    return inputs, mask, found
+
+
+_Gave = tuple[torch.Tensor, torch.Tensor | None]
+
+
+class Trial:
+    """One implementation on one device, and what it prepared for the problem at hand."""
+
+    def __init__(self, implementation: Implementation, device: str, where: str) -> None:
+        self.implementation = implementation
+        self.device = device
+        self.where = where
+        self._prepared: tuple[Problem, Callable[..., torch.Tensor]] | None = None
+
+    def outcome(self, case: Case, ask: str) -> Outcome:
+        """The verdict on one check: what it refuses is unsupported, what it raises is wrong."""
+        needs = {"output": set(), "lse": {"lse"}, "gradients": {"backward"}}[ask]
+        needs |= {n for n in ("mask", "scale", "softcap") if getattr(case, n) is not None}
+        against = reasons_against(self.implementation, case.problem, self.device, needs)
+        if against:
+            return Outcome(case.id, ask, "unsupported", tuple(against))
+        inputs, mask, expected = expected_of(case, self.device)
+        read = (inputs.q, inputs.k, inputs.v)
+        before = [tensor.clone() for tensor in read]
+        try:
+            with poisoned_empty() if case.poisoned else nullcontext():
+                check = self._check(case, ask, inputs, mask, expected)
+        except Unsupported as error:
+            return Outcome(case.id, ask, "unsupported", tuple(error.reasons))
+        except failures() as error:
+            return Outcome(case.id, ask, "wrong", (f"raised {told(error)}",))
+        changed = [
+            name for name, a, b in zip("qkv", read, before, strict=True) if not torch.equal(a, b)
+        ]
+        if changed:
+            for tensor, was in zip(read, before, strict=True):
+                tensor.copy_(was)
+            reasons = (f"it wrote into its inputs: {', '.join(changed)}",)
+            return Outcome(case.id, ask, "wrong", reasons, check.to_json())
+        status = "passed" if check.ok else "wrong"
+        return Outcome(case.id, ask, status, check.reasons, check.to_json())
+
+    def _check(
+        self,
+        case: Case,
+        ask: str,
+        inputs: Inputs,
+        mask: torch.Tensor | None,
+        expected: Reference,
+    ) -> Check:
+        if ask != "gradients":
+            with torch.no_grad():
+                out, lse = self.call(case, inputs.q, inputs.k, inputs.v, mask, ask == "lse")
+            self.wait()
+            return check_output(out, lse, None, expected, where=self.where)
+        q, k, v = (t.detach().requires_grad_() for t in (inputs.q, inputs.k, inputs.v))
+        with torch.enable_grad():
+            out, _ = self.call(case, q, k, v, mask, False)
+            gradients = torch.autograd.grad(out, (q, k, v), inputs.d_out, allow_unused=True)
+        self.wait()
+        return check_output(out, None, gradients, expected, where=self.where)
+
+    def call(
+        self,
+        case: Case,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        mask: torch.Tensor | None,
+        with_lse: bool,
+    ) -> _Gave:
+        """Output and lse of one call, by the prepared forward where there is one."""
+        is_plain = mask is None and case.scale is None and case.softcap is None
+        prepare = self.implementation.prepare
+        if prepare is not None and is_plain and not with_lse and not case.problem.is_empty:
+            if self._prepared is None or self._prepared[0] != case.problem:
+                self._prepared = (case.problem, prepare(case.problem, self.device))
+            return self._prepared[1](q, k, v), None
+        return attend(
+            self.implementation,
+            *(q, k, v),
+            causal=case.problem.causal,
+            window=case.problem.window,
+            mask=mask,
+            scale=case.scale,
+            softcap=case.softcap,
+            with_lse=with_lse,
+        )
+
+    def wait(self) -> None:
+        """Until an asynchronous call has finished."""
+        if self.implementation.synchronize is not None:
+            self.implementation.synchronize()
