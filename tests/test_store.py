@@ -1,0 +1,261 @@
+"""The store is found from the checkout, and a run is read with what a crash left of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from impls.interface.problem import Problem
+from results import store as store_module
+from results.reading import SchemaError
+from results.store import RunNotFound, find_run, is_process, list_runs, load_run, store_folder
+from tests.fake_run import cell, check_record
+
+PROBLEM = Problem.parse("T=63,H=4,d_h=40")
+
+
+def running(record, **changes):
+    mine = psutil.Process()
+    return {
+        "cell": record["cell"],
+        "implementation": record["implementation"],
+        "problem_id": PROBLEM.id,
+        "pass": "forward",
+        "pid": mine.pid,
+        "pid_started": mine.create_time(),
+        "started_utc": "2026-11-29T19:31:00Z",
+    } | changes
+
+
+def died(record):
+    """The process had this pid, but another has it now: the one that runs these tests."""
+    return running(record, pid_started=psutil.Process().create_time() - 3600)
+
+
+def unfinished(header):
+    header["finished_utc"] = None
+
+
+def planned_only(run_directory, measured, started, note=unfinished):
+    """A run whose journal holds `measured` and whose plan holds `started` as well."""
+    path = run_directory(records=[*measured, started], change=note)
+    lines = [json.dumps(record) + "\n" for record in measured]
+    (path / "cells.jsonl").write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def test_the_store_does_not_depend_on_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("ATTNBENCH_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    checkout = Path(store_module.__file__).parents[1]
+    assert store_folder() == checkout / "results" / "runs"
+    monkeypatch.setenv("ATTNBENCH_STORE", str(tmp_path / "elsewhere"))
+    assert store_folder() == tmp_path / "elsewhere"
+    assert store_folder(tmp_path / "chosen") == tmp_path / "chosen"
+
+
+def test_a_run_reads_back_whole(run_directory):
+    run = load_run(run_directory())
+    assert run.state == "finished"
+    assert run.counts == {
+        "ok": 25,
+        "wrong": 1,
+        "unsupported": 1,
+        "unavailable": 1,
+        "oom": 1,
+        "error": 1,
+        "crashed": 1,
+        "timeout": 1,
+        "skipped": 1,
+    }
+    assert run.notes == ()
+    assert run.baseline == "naive"
+    assert len(run.comparable_cells) == 24
+
+
+def test_a_wrong_result_keeps_its_time_and_its_mark(run_directory):
+    wrong = cell("naive", PROBLEM, 0.01, status="wrong", check=check_record(ok=False))
+    raised = cell("sdpa_flash", PROBLEM, status="error", reasons=["ValueError: no"])
+    skipped = cell("chunked", PROBLEM, status="skipped", reasons=["beyond the budget"])
+    run = load_run(run_directory(records=[wrong, raised, skipped]))
+    assert [(c.status, c.time_s) for c in run.cells] == [
+        ("wrong", 0.01),
+        ("error", None),
+        ("skipped", None),
+    ]
+    assert run.comparable_cells == ()
+    assert run.cells[2].reasons == ("beyond the budget",)
+
+
+def test_the_last_line_for_a_cell_and_launch_wins(run_directory):
+    first = cell("naive", PROBLEM, status="error", reasons=["once"])
+    again = cell("naive", PROBLEM, 0.02)
+    second_launch = cell("naive", PROBLEM, 0.03, launch=2)
+    other_suite = cell("naive", PROBLEM, 0.04, suite="heads", series="H")
+    run = load_run(run_directory(records=[first, again, second_launch, other_suite]))
+    assert [c.time_s for c in run.cells] == [0.02, 0.03, 0.04]
+    assert run.launches == 2
+
+
+@pytest.mark.parametrize("kept", [1, 40, 200])
+def test_a_line_cut_short_is_left_out_and_noted(run_directory, kept):
+    path = run_directory(records=[cell("naive", PROBLEM, 0.02)])
+    journal = path / "cells.jsonl"
+    journal.write_bytes(journal.read_bytes() + b'{"schema": 1, "reasons": ["\xc3\xa9'[:kept])
+    run = load_run(path)
+    assert run.counts == {"ok": 1}
+    assert run.notes == ("line 2 of cells.jsonl is cut short and left out",)
+
+
+def test_a_line_cut_short_does_not_hide_what_a_resumed_run_adds(run_directory):
+    path = run_directory(records=[cell("naive", PROBLEM, 0.02)])
+    with (path / "cells.jsonl").open("a") as file:
+        file.write('{"schema": 1, "cel\n' + json.dumps(cell("chunked", PROBLEM, 0.03)) + "\n")
+    run = load_run(path)
+    assert [c.implementation for c in run.cells] == ["naive", "chunked"]
+    assert len(run.notes) == 1
+
+
+def test_a_whole_last_line_without_its_newline_counts(run_directory):
+    path = run_directory(records=[cell("naive", PROBLEM, 0.02)])
+    journal = path / "cells.jsonl"
+    journal.write_text(journal.read_text().rstrip("\n"))
+    run = load_run(path)
+    assert (run.counts, run.notes) == ({"ok": 1}, ())
+
+
+def test_a_bare_nan_in_the_journal_is_refused_by_line(run_directory):
+    path = run_directory(records=[cell("naive", PROBLEM, 0.02)])
+    with (path / "cells.jsonl").open("a") as file:
+        file.write('{"schema": 1, "elapsed_s": NaN}\n')
+    with pytest.raises(SchemaError, match=r"cells\.jsonl line 2: the bare word NaN"):
+        load_run(path)
+
+
+def test_the_cell_a_process_died_in_is_crashed_by_name(run_directory):
+    done, lost = cell("naive", PROBLEM, 0.02), cell("sdpa_flash", PROBLEM)
+    path = planned_only(run_directory, [done], lost)
+    (path / "running.json").write_text(json.dumps(died(lost)))
+    run = load_run(path)
+    assert run.state == "crashed"
+    crashed = run.cells[-1]
+    assert (crashed.status, crashed.implementation) == ("crashed", "sdpa_flash")
+    assert crashed.reasons == ("the process died while measuring it",)
+    assert (crashed.problem, crashed.cache, crashed.suite) == (PROBLEM, "hot", "sequence_length")
+    assert run.running is None
+
+
+def test_a_crash_in_a_cell_that_no_plan_has_is_named_as_well(run_directory):
+    path = run_directory(records=[cell("naive", PROBLEM, 0.02)])
+    lost = died(cell("sdpa_flash", PROBLEM))
+    (path / "running.json").write_text(json.dumps(lost))
+    assert load_run(path).cells[-1].label == f"sdpa_flash {PROBLEM.id} forward"
+
+
+def test_a_process_that_died_after_its_last_line_left_no_crashed_cell(run_directory):
+    done = cell("naive", PROBLEM, 0.02)
+    path = run_directory(records=[done], change=unfinished)
+    (path / "running.json").write_text(json.dumps(died(done)))
+    assert load_run(path).counts == {"ok": 1}
+
+
+def test_a_crash_in_a_later_launch_is_not_hidden_by_the_first(run_directory):
+    done = cell("naive", PROBLEM, 0.02)
+    path = run_directory(records=[done], change=unfinished)
+    (path / "running.json").write_text(json.dumps(died(done) | {"launch": 2}))
+    assert load_run(path).counts == {"ok": 1, "crashed": 1}
+
+
+def test_a_run_whose_process_lives_is_in_progress(run_directory):
+    done, now = cell("naive", PROBLEM, 0.02), cell("sdpa_flash", PROBLEM)
+    path = planned_only(run_directory, [done], now)
+    (path / "running.json").write_text(json.dumps(running(now)))
+    run = load_run(path)
+    assert (run.state, run.counts) == ("in progress", {"ok": 1})
+    assert run.running is not None and run.running.implementation == "sdpa_flash"
+
+
+def test_an_interrupted_run_and_one_that_just_stopped_are_told_apart(run_directory):
+    def interrupted(header):
+        header |= {"finished_utc": None, "interrupted": True}
+
+    assert load_run(run_directory(change=interrupted)).state == "interrupted"
+    path = run_directory(change=unfinished, created="20261129T200000Z")
+    assert load_run(path).state == "unfinished"
+
+
+def test_a_dead_process_is_no_process():
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    child.wait()
+    assert not is_process(child.pid, None)
+    mine = psutil.Process()
+    assert is_process(os.getpid(), mine.create_time())
+    assert is_process(os.getpid(), None)
+    assert not is_process(os.getpid(), mine.create_time() + 60)
+
+
+def test_runs_are_listed_newest_first_over_all_machines(run_directory, tmp_path):
+    run_directory(created="20261129T193000Z", machine_key="a")
+    run_directory(created="20261201T080000Z", machine_key="b")
+    run_directory(created="20261130T080000Z", machine_key="a")
+    (tmp_path / "runs" / "a" / "20270101T000000Z-broken").mkdir()
+    names = [s.name for s in list_runs(tmp_path / "runs")]
+    assert names[:3] == [
+        f"2026{day}-1234567" for day in ("1201T080000Z", "1130T080000Z", "1129T193000Z")
+    ]
+    broken = list_runs(tmp_path / "runs")[3]
+    assert (broken.state, broken.header) == ("unreadable", None)
+    assert broken.error and "run.json" in broken.error
+    assert find_run("latest", tmp_path / "runs").parent.name == "b"
+
+
+def test_a_run_is_found_by_name_beginning_machine_and_path(run_directory, tmp_path, monkeypatch):
+    store = tmp_path / "runs"
+    path = run_directory(machine_key="a")
+    other = run_directory(machine_key="b", created="20270102T000000Z")
+    assert find_run("20261129T193000Z-1234567", store) == path
+    assert find_run("20261129", store) == path
+    assert find_run("a/2026", store) == path
+    assert find_run(path, store / "nowhere") == path
+    monkeypatch.chdir(path.parent)
+    assert find_run(path.name, store / "nowhere") == path
+    assert find_run("latest", store) == other
+
+
+def test_an_exact_name_beats_a_longer_one_that_begins_with_it(run_directory, tmp_path):
+    path = run_directory()
+    run_directory(commit="1234567-2")
+    assert find_run("20261129T193000Z-1234567", tmp_path / "runs") == path
+
+
+def test_an_unknown_run_offers_a_close_name_and_lists_all(run_directory, tmp_path):
+    run_directory()
+    with pytest.raises(RunNotFound, match='did you mean "20261129T193000Z-1234567"'):
+        find_run("20261129T193001Z-1234567", tmp_path / "runs")
+    run_directory(created="20261130T193000Z")
+    with pytest.raises(RunNotFound, match="is the beginning of 2 runs: cpu-0123456789ab/20261129"):
+        find_run("2026", tmp_path / "runs")
+
+
+def test_an_empty_store_says_how_to_fill_it(tmp_path):
+    with pytest.raises(RunNotFound, match=r"no runs in .*: make one with `make bench`"):
+        find_run("latest", tmp_path)
+    with pytest.raises(RunNotFound, match="make one with `make bench`"):
+        find_run("2026", tmp_path)
+    assert list_runs(tmp_path / "missing") == []
+
+
+def test_three_hundred_cells_stay_small_and_read_fast(run_directory):
+    """A journal of 300 cells with 1000 samples each, the most that is stored (case B04)."""
+    records = []
+    for i in range(300):
+        record = cell("naive", PROBLEM.with_(T_q=i + 1, T_kv=i + 1), 0.02)
+        record["timing"]["samples_s"] = [round(0.02 + j * 1e-6, 9) for j in range(1000)]
+        records.append(record)
+    path = run_directory(records=records)
+    assert (path / "cells.jsonl").stat().st_size < 5e6
+    assert len(load_run(path).cells) == 300
