@@ -66,7 +66,7 @@ def cell(
         "check": None,
         "ran": ["unknown"],
         "host": None,
-        "device_state": None,
+        "device_state": dict.fromkeys(("sm_clock_mhz", "power_w", "temperature_c", "energy_j")),
     }
     if time_s is not None:
         record |= {
@@ -75,12 +75,7 @@ def cell(
             "check": check_record(),
             "ran": [f"attnbench::{implementation}"],
             "memory": memory_record(implementation, problem),
-            "host": {
-                "minor_faults_per_call": 12.0,
-                "system_share": 0.02,
-                "involuntary_switches": 1,
-                "foreign_load": 0.01,
-            },
+            "host": {"minor_faults_per_call": 12.0, "system_share": 0.02, "foreign_load": 0.01},
             "device_state": dict.fromkeys(("sm_clock_mhz", "power_w", "temperature_c", "energy_j")),
         }
     return record | changes
@@ -196,9 +191,8 @@ def ceilings_record() -> dict:
         "clock": "cpu_time",
         "gemm": {"float32": gemm(FLOP_PER_S), "bfloat16": gemm(4.7 * FLOP_PER_S)},
         "bandwidth": {
-            "l2": level("l2", 2**20),
-            "llc": level("llc", 2**25),
-            "dram": level("dram", None),
+            name: level(name, size)
+            for name, size in (("l2", 2**20), ("llc", 2**25), ("dram", None))
         },
         "exp": {"float32": {"exp_per_s": 1.6e9, "median_exp_per_s": 1.55e9}},
         "datasheet": None,

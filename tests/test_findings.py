@@ -1,0 +1,248 @@
+"""The sentences a run bears out, on runs whose answer is known."""
+
+import doctest
+
+import pytest
+
+from impls.interface.problem import Problem
+from results import units
+from results.findings import (
+    baseline_falls,
+    causal_saving,
+    closest_to_bound,
+    did_not_run,
+    failures,
+    fastest,
+    findings,
+    left_out,
+    paging,
+)
+from results.ratios import baseline_cells, speed_up, times_baseline
+from results.store import load_run
+from tests.fake_run import cell, check_record
+
+SHORT = Problem.parse("T=128,H=8,d_h=64")
+LONG = SHORT.with_(T_q=4096, T_kv=4096)
+
+
+@pytest.fixture
+def run_of(run_directory):
+    def read(*records, **keywords):
+        return load_run(run_directory(records=list(records) or None, **keywords))
+
+    return read
+
+
+def sentence(finding):
+    assert finding is not None
+    return finding.sentence
+
+
+def test_a_plausible_run_bears_out_three_to_seven_sentences(run_of):
+    told = findings(run_of())
+    assert 3 <= len(told) <= 7
+    assert all(f.sentence.endswith(".") and f.cells for f in told)
+    assert len(findings(run_of(created="20261130T000000Z"), most=3)) == 3
+
+
+def test_the_fastest_is_told_at_the_largest_common_T_as_one_launch(run_of):
+    run = run_of(
+        cell("naive", SHORT, 0.001),
+        cell("sdpa_flash", SHORT, 0.0001),
+        cell("naive", LONG, 0.5),
+        cell("sdpa_flash", LONG, 0.4),
+        cell("chunked", LONG, 0.45),
+        cell("sdpa_flash", LONG.with_(T_q=8192, T_kv=8192), 1.6),
+    )
+    text = sentence(fastest(run))
+    assert text.startswith("sdpa_flash is the fastest of 3 at B=1, T=4096,")
+    assert "1.25 × naive (400 ms against 500 ms, 1 launch)" in text
+
+
+def test_nothing_beats_a_baseline_that_is_fastest(run_of):
+    run = run_of(cell("naive", LONG, 0.4), cell("chunked", LONG, 0.5))
+    assert "Nothing beats naive at B=1, T=4096" in sentence(fastest(run))
+    assert "chunked, runs at 0.80 × naive" in sentence(fastest(run))
+
+
+def test_several_launches_give_a_range_of_their_ratios(run_of):
+    times = {1: (0.5, 0.4), 2: (0.6, 0.4), 3: (0.55, 0.5)}
+    rows = [
+        cell(name, LONG, time_s, launch=launch)
+        for launch, pair in times.items()
+        for name, time_s in zip(("naive", "sdpa_flash"), pair, strict=True)
+    ]
+    assert "1.25 × naive" in sentence(fastest(run_of(*rows)))
+    assert "1.10 to 1.50 over 3 launches" in sentence(fastest(run_of(*rows, commit="2222222")))
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        {"flags": ["above_ceiling"]},
+        {"flags": ["contended"]},
+        {"status": "wrong", "check": check_record(ok=False)},
+    ],
+)
+def test_rows_in_doubt_never_win_and_their_number_is_told(run_of, doubt):
+    """A row above the machine's peak was published as a record; one that fell back, as a win."""
+    run = run_of(
+        cell("naive", LONG, 0.5),
+        cell("chunked", LONG, 0.45),
+        cell("sdpa_flash", LONG, 0.001, **doubt),
+        cell("sdpa_flash", LONG.with_(causal=True), 0.0001, **doubt),
+        cell("naive", LONG.with_(causal=True), 0.5),
+    )
+    assert "chunked is the fastest of 2" in sentence(fastest(run))
+    assert "sdpa_flash" not in sentence(closest_to_bound(run))
+    assert causal_saving(run) is not None and "sdpa_flash" not in sentence(causal_saving(run))
+    word = doubt.get("flags", ["wrong"])[0]
+    expected = f"2 timed rows are left out of best-of and speed-ups (2 {word})."
+    assert sentence(left_out(run)) == expected
+
+
+def test_a_baseline_in_doubt_gives_no_speed_up(run_of):
+    run = run_of(cell("naive", LONG, 0.5, flags=["contended"]), cell("chunked", LONG, 0.45))
+    assert fastest(run) is None
+    assert baseline_cells(run) == {}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"cache": "cold"},
+        {"clock": "wall"},
+        {"pass": "backward"},
+        {"launch": 2},
+    ],
+)
+def test_cells_of_another_kind_are_not_set_against_each_other(run_of, other):
+    run = run_of(cell("naive", LONG, 0.5), cell("chunked", LONG, 0.25, **other))
+    baselines = baseline_cells(run)
+    assert times_baseline(run.cells[1], baselines) is None
+    assert speed_up([run.cells[1]], baselines) is None
+    assert fastest(run) is None
+
+
+def test_another_layout_is_another_problem(run_of):
+    run = run_of(cell("naive", LONG, 0.5), cell("chunked", LONG.with_(layout="bthd"), 0.25))
+    assert times_baseline(run.cells[1], baseline_cells(run)) is None
+
+
+def test_a_speed_up_is_baseline_time_over_time(run_of):
+    run = run_of(cell("naive", LONG, 0.5), cell("chunked", LONG, 0.25))
+    assert times_baseline(run.cells[1], baseline_cells(run)) == 2.0
+    assert times_baseline(run.cells[0], baseline_cells(run, "chunked")) == 0.5
+
+
+def test_the_closest_to_its_bound_names_what_binds_and_whose_roof(run_of):
+    # 4·8·4096²·64 FLOP at 100 GFLOP/s are 0.3436 s.
+    run = run_of(cell("naive", LONG, 0.6), cell("sdpa_flash", LONG, 0.3436 / 0.92))
+    text = sentence(closest_to_bound(run))
+    assert "sdpa_flash with 92 % at B=1, T=4096" in text
+    assert "(compute binds, torch.mm at 100 GFLOP/s)" in text
+
+
+def test_a_bound_nobody_measured_is_not_told(run_of):
+    assert closest_to_bound(run_of(cell("naive", LONG, 0.6, bound=None))) is None
+
+
+def test_a_baseline_that_falls_with_T_is_told_with_its_memory(run_of):
+    # Full forward at T=128 is 0.000336 s at the roof, at T=4096 0.3436 s.
+    run = run_of(cell("naive", SHORT, 0.000336 / 0.7), cell("naive", LONG, 0.3436 / 0.3))
+    text = sentence(baseline_falls(run))
+    assert text.startswith("naive falls from 70 % of its bound at T=128 to 30 % at B=1, T=4096,")
+    assert "from 1.31 MB to 1.08 GB" in text
+
+
+def test_a_baseline_that_holds_is_not_told(run_of):
+    run = run_of(cell("naive", SHORT, 0.000336 / 0.7), cell("naive", LONG, 0.3436 / 0.65))
+    assert baseline_falls(run) is None
+
+
+def test_a_baseline_sweep_of_constant_tokens_is_one_series(run_of):
+    """On a GPU B·T is constant, so B changes along the sweep of T."""
+    many = SHORT.with_(B=32)
+    run = run_of(cell("naive", many, 32 * 0.000336 / 0.7), cell("naive", LONG, 0.3436 / 0.3))
+    assert "at T=128 to 30 %" in sentence(baseline_falls(run))
+
+
+def test_causal_is_told_up_to_where_it_skips_nothing(run_of):
+    rows = []
+    for T, share in ((128, 1.0), (512, 0.98), (2048, 0.62), (4096, 0.56)):
+        problem = SHORT.with_(T_q=T, T_kv=T)
+        rows += [
+            cell("sdpa_flash", problem, 1e-6 * T),
+            cell("sdpa_flash", problem.with_(causal=True), 1e-6 * T * share),
+        ]
+    text = sentence(causal_saving(run_of(*rows)))
+    assert text.startswith("Causal sdpa_flash skips nothing up to T=512 and takes 0.56 of full's")
+    assert "where 0.50 of the pairs are visible (1 launch)" in text
+
+
+def test_causal_that_saves_nothing_is_told_so(run_of):
+    run = run_of(cell("naive", LONG, 0.5), cell("naive", LONG.with_(causal=True), 0.51))
+    text = sentence(causal_saving(run))
+    assert "saves nothing, not even in naive: it takes 1.02 of full's time" in text
+
+
+def test_causal_from_the_start_has_no_length_where_it_skips_nothing(run_of):
+    run = run_of(cell("naive", LONG, 0.5), cell("naive", LONG.with_(causal=True), 0.3))
+    assert sentence(causal_saving(run)).startswith("Causal naive takes 0.60 of full's time at")
+
+
+def test_time_in_the_operating_system_is_told_above_a_fifth(run_of):
+    def host(share):
+        return {"system_share": share, "minor_faults_per_call": 98307.0}
+
+    run = run_of(
+        cell("naive", LONG, 0.5, host=host(0.55)), cell("chunked", LONG, 0.4, host=host(0.2))
+    )
+    text = sentence(paging(run))
+    assert text.startswith(
+        "naive spends 55 % of its CPU time in the operating system at B=1, T=4096"
+    )
+    assert "98307 page faults a call" in text
+    assert "cells spend" not in text
+    quiet = run_of(cell("naive", LONG, 0.5, host=host(0.2)), created="20261130T000000Z")
+    assert paging(quiet) is None
+
+
+def test_what_cannot_run_here_is_told_once_with_its_reason(run_of):
+    why = ["needs a CUDA device"]
+    run = run_of(
+        cell("naive", LONG, 0.5),
+        cell("sdpa_cudnn", LONG, status="unavailable", reasons=why),
+        cell("sdpa_cudnn", SHORT, status="unavailable", reasons=why),
+        cell("xformers_flash", LONG, status="unavailable", reasons=why),
+        cell("naive", SHORT, status="unsupported", reasons=["T=128 is odd"]),
+    )
+    assert sentence(did_not_run(run)) == (
+        "2 of 3 implementations cannot run here: sdpa_cudnn, xformers_flash (needs a CUDA device)."
+    )
+
+
+def test_failures_begin_with_what_was_wrong(run_of):
+    run = run_of(
+        cell("naive", LONG, status="oom", reasons=["needs 17 GB"]),
+        cell(
+            "chunked",
+            LONG,
+            0.5,
+            status="wrong",
+            reasons=["out is off"],
+            check=check_record(ok=False),
+        ),
+    )
+    text = sentence(failures(run))
+    assert text.startswith("2 cells gave no usable time (1 oom, 1 wrong): chunked B=1,T=4096")
+    assert text.endswith("forward: out is off.")
+
+
+def test_an_empty_run_bears_nothing_out(run_of, run_directory):
+    assert findings(load_run(run_directory(records=[]))) == ()
+
+
+def test_units_hold_their_examples():
+    assert doctest.testmod(units).failed == 0
+    assert doctest.testmod(units).attempted >= 4
