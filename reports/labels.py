@@ -95,11 +95,11 @@ class Board:
         # Places are kept in inches: pixels would move when a figure is saved at another dpi.
         label = self.axes.text(0, 0, text, transform=self._inches, gid="label", **look)
         width, height = _size(label)
-        after: Text | None = None
+        text_width, after = width, None
         if tail:
             after = self.axes.text(0, 0, tail, transform=self._inches, gid="label", **look)
             after.set(fontsize=7.5, fontweight="normal", ha="left", va="baseline")
-            text_width, width = width, width + _TAIL_GAP + _size(after)[0]
+            width += _TAIL_GAP + _size(after)[0]
 
         def cost(choice: tuple[int, Spot]) -> float:
             return self._cost(_box(choice[1], width, height)) + 0.25 * choice[0]

@@ -36,7 +36,7 @@ CLOCK_NAMES = {"cpu_time": "CPU time", "wall": "wall clock", "cuda_event": "CUDA
 LEVEL_NAMES = {"l2": "L2", "llc": "LLC", "dram": "DRAM", "hbm": "HBM"}
 
 # Everything a figure is drawn with, so that no user's matplotlibrc changes a report.
-RULES: dict[str, Any] = {
+RULES: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 10,
     "axes.linewidth": 0.9,

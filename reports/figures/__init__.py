@@ -7,6 +7,7 @@ import io
 import os
 import pkgutil
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,6 +88,13 @@ def _alternative(module: ModuleType) -> str:
 
 
 def _own_ids(svg: str, name: str) -> str:
-    """Start every id, and every reference to one, with the figure's name."""
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    """Start every id, and every reference to one, with the figure's name; no id comes twice."""
+    seen: Counter[str] = Counter()
+
+    def own(match: re.Match[str]) -> str:
+        given = match.group(1)
+        seen[given] += 1
+        return f'id="{name}-{given}{f"-{seen[given]}" if seen[given] > 1 else ""}"'
+
+    svg = re.sub(r'\bid="([^"]*)"', own, svg)
     return re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", svg)

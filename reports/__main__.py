@@ -1,0 +1,150 @@
+"""`python -m reports`: a run as one page, figures, Markdown and the points as CSV."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from reports.table import markdown, status_counts
+from results.findings import findings
+from results.reading import SchemaError
+from results.run import Run
+from results.store import RunNotFound, find_run, load_run, store_folder
+
+USAGE, BROKEN = 2, 5
+OUT = Path(__file__).parent / "out"
+_TELL_AFTER_S = 2.0
+
+_EXAMPLES = """\
+examples:
+  python -m reports
+  python -m reports 20261129T193000Z-3f2a9bc --out /tmp/report
+
+exit codes: 0 written, 2 no such run or wrong usage, 5 unreadable, or no ok cell (the page is
+written all the same)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the reports; paths and findings go to stdout, progress to stderr → the exit code."""
+    options = _parser().parse_args(arguments)
+    store = store_folder(options.store)
+    try:
+        folders = [find_run(name, store) for name in options.runs or ["latest"]]
+    except RunNotFound as error:
+        print(f"reports: {error}", file=sys.stderr)
+        return USAGE
+    code = 0
+    records: list[dict[str, Any]] = []
+    for folder in folders:
+        try:
+            run = load_run(folder)
+            record = write_report(run, Path(options.out) / run.name, _progress())
+        except (SchemaError, OSError) as error:
+            print(f"reports: {error}", file=sys.stderr)
+            code = BROKEN
+            continue
+        records.append(record)
+        if not options.json:
+            _print(record)
+        if not record["counts"]["ok"]:
+            print(f"reports: {run.name} has no ok cell", file=sys.stderr)
+            code = BROKEN
+    if options.json:
+        print(json.dumps(records, indent=1, ensure_ascii=False))
+    return code
+
+
+def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Write everything of one run into the folder `out` → paths, findings and counts."""
+    # matplotlib takes a second to import; an unknown run is refused before that.
+    from reports.figures import figure_modules, render
+    from reports.page import page
+    from reports.points_file import points_csv
+
+    out.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for module in figure_modules():
+        tell(f"drawing {module.__name__.rpartition('.')[2]}")
+        figure = render(module, run)
+        if figure is not None:
+            drawn.append(figure)
+            (out / f"{figure.name}.svg").write_text(figure.svg, encoding="utf-8")
+            (out / f"{figure.name}.png").write_bytes(figure.png)
+    tell("writing the page")
+    files = [(figure.title, f"{figure.name}.png") for figure in drawn]
+    texts = {
+        "report.html": page(run, drawn),
+        "report.md": markdown(run, files),
+        "points.csv": points_csv(run),
+    }
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8", newline="")
+    names = [*texts, *(f"{f.name}.{kind}" for f in drawn for kind in ("png", "svg"))]
+    return {
+        "run": run.name,
+        "state": run.state,
+        "page": str(out / "report.html"),
+        "files": [str(out / name) for name in names],
+        "findings": [finding.sentence for finding in findings(run)],
+        "counts": dict(status_counts(run)),
+    }
+
+
+def _print(record: dict[str, Any]) -> None:
+    counts = ", ".join(f"{n} {status}" for status, n in record["counts"].items() if n)
+    print(f"run {record['run']}, {record['state']}: {counts or 'no cells'}")
+    for sentence in record["findings"][:3]:
+        print(f"  {sentence}")
+    folder = Path(record["page"]).parent
+    print(f"page    {record['page']}")
+    print(f"beside  {', '.join(Path(f).name for f in record['files'][1:])} in {folder}")
+
+
+def _progress() -> Callable[[str], None]:
+    """A teller for stderr that keeps quiet when all is done within two seconds."""
+    begin = time.monotonic()
+
+    def tell(what: str) -> None:
+        if time.monotonic() - begin > _TELL_AFTER_S:
+            print(f"reports: {what} …", file=sys.stderr)
+
+    return tell
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m reports",
+        description="Write a run as one HTML page that opens offline, figures as PNG and SVG, "
+        "report.md and points.csv. Needs no torch.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help='"latest" (default), a name or its beginning, or a path; see python -m results list',
+    )
+    parser.add_argument(
+        "--store",
+        metavar="FOLDER",
+        help="the folder of runs (default: $ATTNBENCH_STORE, or results/runs of this checkout)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        default=OUT,
+        help="where <run>/ is written (default: reports/out)",
+    )
+    parser.add_argument("--json", action="store_true", help="print paths and findings as JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

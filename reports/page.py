@@ -1,0 +1,139 @@
+"""The page: findings, figures, table and all that is needed to believe or repeat them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from reports.figures import Drawn
+from reports.inline_svg import inline_svg, tooltips
+from reports.points import points
+from reports.style import CLOCK_NAMES, DTYPE_NAMES, LEVEL_NAMES, quantity
+from reports.table import html_rows, left_out, reasons, status_counts
+from results.findings import findings
+from results.run import Ceilings, Run
+
+TEMPLATE = "page.html.jinja"
+
+FLAG_MEANINGS = {
+    "host_bound": "launching took longer than the work: the host was timed",
+    "near_floor": "under three times what the clock shows for nothing",
+    "throttled": "the device lowered its clock meanwhile",
+    "above_ceiling": "impossible: above the measured peak by more than 3 %",
+    "low_n": "fewer than ten samples before the budget ended",
+    "contended": "something else used the machine meanwhile",
+    "warm": "still getting faster when sampling began",
+}
+
+
+def page(run: Run, figures: Sequence[Drawn]) -> str:
+    """The whole HTML page as text; what a run declares is escaped, only our own SVG is not."""
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    columns, rows = html_rows(run)
+    drawn, _ = points(run.cells)
+    notes = tooltips(drawn)
+    row_of = {cell.key: number for number, (cell, _) in enumerate(rows, start=1)}
+    told = [
+        (finding.sentence, sorted({row_of[key] for key in finding.cells if key in row_of}))
+        for finding in findings(run)
+    ]
+    return environment.get_template(TEMPLATE).render(
+        run=run,
+        header=run.header,
+        device=device_name(run),
+        findings=told,
+        figures=[(f, Markup(inline_svg(f, notes))) for f in figures],
+        columns=columns,
+        rows=rows,
+        implementations=sorted({cell.implementation for cell in run.cells}),
+        statuses=status_counts(run),
+        left_out=left_out(run),
+        reasons=reasons(run.cells),
+        ceilings=ceiling_rows(run.header.ceilings),
+        ceiling_origin=ceiling_origin(run.header.ceilings),
+        environment=flat(run.header.environment),
+        settings=flat(run.header.settings.all),
+        flags=FLAG_MEANINGS,
+    )
+
+
+def device_name(run: Run) -> str:
+    """The device as its ceilings name it, or just its kind."""
+    ceilings = run.header.ceilings
+    return (ceilings.device_name if ceilings else None) or run.header.device
+
+
+def ceiling_rows(ceilings: Ceilings | None) -> list[tuple[str, str, str, str]]:
+    """Each ceiling with what reached it: (what, bound, by, further figures)."""
+    if ceilings is None:
+        return []
+    rows: list[tuple[str, str, str, str]] = []
+    for dtype, gemm in ceilings.gemm.items():
+        others = [
+            f"{name} {quantity(rate.spaced_flop_per_s or rate.flop_per_s, 'FLOP/s')}"
+            for name, rate in gemm.providers.items()
+            if name != gemm.provider
+        ]
+        if gemm.median_flop_per_s:
+            others.append(f"median {quantity(gemm.median_flop_per_s, 'FLOP/s')}")
+        name = f"matrix product, {DTYPE_NAMES.get(dtype, dtype)}"
+        bound = quantity(gemm.bound_flop_per_s, "FLOP/s")
+        rows.append((name, bound, gemm.provider, ", ".join(others)))
+    for level, rate in ceilings.bandwidth.items():
+        more = [
+            f"{word} {quantity(value, 'B/s')}"
+            for word, value in (("copy", rate.copy_bytes_per_s), ("read", rate.read_bytes_per_s))
+            if value
+        ]
+        if rate.working_set_bytes:
+            more.append(f"working set {quantity(rate.working_set_bytes, 'B')}")
+        name = f"bandwidth, {LEVEL_NAMES.get(level, level)}"
+        bound = quantity(rate.bound_bytes_per_s, "B/s")
+        rows.append((name, bound, rate.provider, ", ".join(more)))
+    for dtype, rate in ceilings.exp.items():
+        name = f"exponentials, {DTYPE_NAMES.get(dtype, dtype)}"
+        rows.append((name, quantity(rate.exp_per_s, "exp/s"), "exp", "drawn, never a bound"))
+    if sheet := ceilings.datasheet:
+        more = f"{sheet.source}, confidence {sheet.confidence}"
+        for name, value in (("fp32", sheet.fp32_flop_per_s), ("bf16", sheet.bf16_flop_per_s)):
+            if value:
+                rows.append((f"datasheet, {name}", quantity(value, "FLOP/s"), sheet.key, more))
+    return rows
+
+
+def ceiling_origin(ceilings: Ceilings | None) -> str:
+    """When and how the ceilings were measured."""
+    if ceilings is None:
+        return "not measured"
+    parts = [f"measured {ceilings.measured_utc}" if ceilings.measured_utc else "measured"]
+    if ceilings.clock:
+        parts.append(f"on the clock {CLOCK_NAMES.get(ceilings.clock, ceilings.clock)}")
+    if ceilings.threads:
+        parts.append(f"threads: {ceilings.threads}")
+    if ceilings.contended:
+        parts.append("the machine was contended")
+    return ", ".join(parts)
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested settings as (dotted name, text) lines; null is written "not known"."""
+    lines: list[tuple[str, str]] = []
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            lines += flat(value, f"{prefix}{name}.") or [(f"{prefix}{name}", "none")]
+        elif isinstance(value, list | tuple):
+            lines.append((f"{prefix}{name}", ", ".join(str(item) for item in value) or "none"))
+        else:
+            lines.append((f"{prefix}{name}", "not known" if value is None else str(value)))
+    return lines
