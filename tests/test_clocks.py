@@ -1,0 +1,307 @@
+"""The timer on fake kernels of known length, and its statistics on series with known answers."""
+
+import itertools
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from suites.measure import cold_cache, cpu_clock, processor
+from suites.measure.clocks import Samples, Settings, clock_for, measure
+from suites.measure.evidence import is_precise, is_steady, lower_rank, summarize, thin
+from suites.measure.host_load import HostLoad, Reading, between
+
+QUICK = Settings(budget_s=0.3, warmup_s=0.1, min_span_s=0.0)
+
+
+def busy(seconds):
+    """Burn CPU time of this process for so long."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def measure_on_cpu(call, clock="cpu_time", cache="hot", settings=QUICK, **more) -> Samples:
+    return measure(call, device="cpu", clock=clock, cache=cache, settings=settings, **more)
+
+
+class Asynchronous:
+    """A call that starts a 20 ms worker and returns at once; `synchronize` waits for it."""
+
+    def __init__(self):
+        self.workers = []
+
+    def __call__(self):
+        worker = threading.Thread(target=time.sleep, args=(0.02,))
+        worker.start()
+        self.workers.append(worker)
+
+    def synchronize(self):
+        while self.workers:
+            self.workers.pop().join()
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+def test_asynchronous_work_is_waited_for(name):
+    """mlx-benchmark PR#21, pytorch PR#177765: without waiting, only the launch is measured."""
+    call = Asynchronous()
+    clock = clock_for("cpu", synchronize=call.synchronize)
+    samples = measure_on_cpu(call, clock=clock, synchronize=call.synchronize)
+    assert clock == "wall"
+    assert min(samples.samples_s) >= 0.02, name
+    assert samples.timing()["median_s"] < 0.04
+    assert samples.first_call_s is not None
+    assert samples.first_call_s >= 0.02
+
+
+def test_asynchronous_work_that_nobody_declared_is_flagged_contended():
+    samples = measure_on_cpu(lambda: time.sleep(0.02))
+    assert "contended" in samples.flags
+
+
+def test_a_device_without_synchronize_is_refused():
+    with pytest.raises(ValueError, match="xpu may be asynchronous"):
+        measure(lambda: None, device="xpu", clock="wall", cache="hot", settings=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"clock": "thread_time"}, 'clock "thread_time" is not known'),
+        ({"clock": "cuda_event"}, "cannot see the work of cpu"),
+        ({"cache": "warm"}, 'cache state "warm" is not known'),
+        ({"cache": "graph"}, "needs CUDA"),
+        ({"synchronize": lambda: None}, "needs the wall clock"),
+    ],
+)
+def test_what_a_clock_cannot_do_is_refused(more, message):
+    with pytest.raises(ValueError, match=message):
+        measure_on_cpu(lambda: None, **more)
+
+
+def test_cuda_is_timed_by_events_only():
+    with pytest.raises(ValueError, match='clock "wall" cannot see the work of cuda'):
+        measure(lambda: None, device="cuda", clock="wall", cache="hot", settings=QUICK)
+
+
+def test_the_first_call_stands_in_its_own_column_for_every_cell():
+    """triton#2306: compiling counted in the average. Twice, since it is not once per process."""
+    for _ in range(2):
+        lengths_s = itertools.chain([0.3], itertools.repeat(0.001))
+        samples = measure_on_cpu(lambda lengths_s=lengths_s: busy(next(lengths_s)))
+        timing = samples.timing()
+        assert timing["first_call_s"] >= 0.3
+        assert 0.001 <= timing["median_s"] <= 0.0012
+        assert 0.001 <= timing["mean_s"] <= 0.0012
+
+
+def test_a_call_of_ten_microseconds_is_timed_right():
+    def ten_microseconds():
+        end = time.perf_counter() + 10e-6
+        while time.perf_counter() < end:
+            pass
+
+    samples = measure_on_cpu(ten_microseconds)
+    assert samples.calls_per_sample >= 50
+    # The loop's last look at the clock may come late, never early.
+    assert 9.5e-6 <= samples.timing()["q1_s"] <= 12e-6
+    assert samples.timing()["n"] >= 10
+
+
+def test_cpu_time_sees_the_worker_threads_of_a_library():
+    def two_threads():
+        worker = threading.Thread(target=busy_thread, args=(0.005,))
+        worker.start()
+        busy_thread(0.005)
+        worker.join()
+
+    def busy_thread(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+
+    assert measure_on_cpu(two_threads).timing()["min_s"] >= 0.010
+
+
+def test_few_samples_of_a_slow_call_are_flagged_and_bounded():
+    began = time.perf_counter()
+    samples = measure_on_cpu(lambda: busy(0.1), settings=replace(QUICK, budget_s=0.2))
+    assert len(samples.samples_s) == 3
+    assert "low_n" in samples.flags
+    assert samples.stop == "budget"
+    assert time.perf_counter() - began < 5
+
+
+def test_an_empty_call_is_near_the_floor():
+    samples = measure_on_cpu(lambda: None)
+    assert "near_floor" in samples.flags
+    assert samples.floor_s is not None
+    assert samples.floor_s > samples.timing()["median_s"]
+
+
+def test_overhead_dominated_attention_is_near_the_floor():
+    """Triton PR#1893: T = 1, d_h = 8 is dispatch, not attention."""
+    q = torch.randn(1, 1, 1, 8)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    assert "near_floor" in measure_on_cpu(lambda: attention(q, q, q)).flags
+
+
+def test_gradients_are_dropped_before_every_single_call():
+    order = []
+    samples = measure_on_cpu(lambda: order.append("call"), before_each=lambda: order.append("drop"))
+    assert order == ["drop", "call"] * (len(order) // 2)
+    assert samples.calls_per_sample == 1
+
+
+def test_a_first_call_made_by_the_caller_is_not_made_again():
+    calls = []
+    samples = measure_on_cpu(lambda: calls.append(busy(0.001)), first_call_s=7.5)
+    assert samples.first_call_s == 7.5
+    assert len(calls) == samples.warmup_n + len(samples.samples_s) * samples.calls_per_sample
+
+
+def test_a_cold_cell_flushes_before_each_call_outside_the_clock(monkeypatch):
+    order = []
+    monkeypatch.setattr(cpu_clock, "cpu_flusher", lambda: lambda: order.append("flush"))
+    samples = measure_on_cpu(lambda: (order.append("call"), busy(0.001)), cache="cold")
+    n = len(samples.samples_s)
+    assert order[-2 * n :] == ["flush", "call"] * n
+    assert samples.calls_per_sample == 1
+
+
+def test_the_flush_covers_twice_the_last_level_cache(monkeypatch):
+    sizes = []
+    real_zeros = torch.zeros
+    monkeypatch.setattr(processor, "llc_bytes", lambda: 3 << 20)
+    monkeypatch.setattr(
+        torch, "zeros", lambda n, dtype: sizes.append(n * 8) or real_zeros(n, dtype=dtype)
+    )
+    cold_cache.cpu_flusher.cache_clear()
+    cold_cache.cpu_flusher()()
+    cold_cache.cpu_flusher.cache_clear()
+    assert sizes == [6 << 20]
+
+
+def test_what_a_call_raises_comes_out():
+    def fail():
+        raise MemoryError("no more")
+
+    with pytest.raises(MemoryError):
+        measure_on_cpu(fail)
+
+
+def test_timing_has_the_fields_of_a_cell_and_keeps_1000_samples():
+    samples = Samples(
+        clock="cpu_time",
+        cache="hot",
+        samples_s=tuple(float(i) for i in range(1, 2002)),
+        wall_samples_s=(),
+        stop="precise",
+        first_call_s=None,
+        warmup_n=0,
+        floor_s=None,
+        calls_per_sample=1,
+        host=HostLoad(None, None, 0, None),
+    )
+    timing = samples.timing(prepare_s=1.5)
+    assert timing["median_s"] == 1001
+    assert timing["first_ten_median_s"] == 5.5
+    assert timing["prepare_s"] == 1.5
+    assert timing["wall_median_s"] is None
+    assert len(timing["samples_s"]) == 1000
+    assert (timing["samples_s"][0], timing["samples_s"][-1]) == (1, 2001)
+
+
+def test_summary_of_a_known_series():
+    # 1…11: quartiles by linear interpolation (Hyndman & Fan type 7). Rank 2 of 11:
+    # 2·P(Bin(11, ½) < 2) = 2·12/2048 = 0.012 ≤ 0.05, and rank 3 would miss 2·67/2048 = 0.065.
+    summary = summarize([float(i) for i in (11, 3, 1, 2, 5, 4, 6, 8, 7, 10, 9)])
+    assert (summary.min, summary.q1, summary.median, summary.q3) == (1, 3.5, 6, 8.5)
+    assert (summary.ci_low, summary.ci_high) == (2, 10)
+    assert summary.mean == 6
+    assert summary.half_width == pytest.approx(4 / 6)
+
+
+@pytest.mark.parametrize(
+    # Tables of the sign test at 5 %, two-sided (Conover, table A3), rank = critical value + 1.
+    ("n", "rank"),
+    [(5, None), (6, 1), (8, 1), (9, 2), (10, 2), (20, 6), (50, 18), (100, 40)],
+)
+def test_ranks_of_the_interval_are_those_of_the_sign_test(n, rank):
+    assert lower_rank(n) == rank
+
+
+def test_the_approximate_ranks_join_the_exact_ones():
+    assert [lower_rank(n) for n in (200, 201)] == [86, 87]
+
+
+def test_three_samples_have_no_interval():
+    summary = summarize([1.0, 1.0, 1.0])
+    assert summary.ci_low is None
+    assert not is_precise([1.0, 1.0, 1.0], 0.5)
+
+
+def test_no_samples_are_refused():
+    with pytest.raises(ValueError, match="no samples"):
+        summarize([])
+
+
+def test_steady_needs_two_windows_that_agree():
+    assert not is_steady([1.0] * 5, 3, 0.05)
+    assert is_steady([9.0, 1.0, 1.0, 1.0, 1.01, 1.0, 1.02], 3, 0.05)
+    assert not is_steady([2.0, 2.0, 2.0, 1.0, 1.0, 1.0], 3, 0.05)
+
+
+def test_thinning_keeps_the_ends_and_is_even():
+    assert thin(range(11), 3) == [0, 5, 10]
+    assert thin([1, 2], 3) == [1, 2]
+
+
+def test_settings_stop_for_three_reasons():
+    settings = Settings(min_samples=10, max_samples=30, budget_s=1.0, min_span_s=0.1)
+    steady, noisy = [1.0] * 10, [1.0, 2.0] * 15
+    assert settings.reason_to_stop(steady, 0.2) == "precise"
+    assert settings.reason_to_stop(steady, 0.05) is None, "not spread over min_span_s yet"
+    assert settings.reason_to_stop(steady[:9], 0.2) is None
+    assert settings.reason_to_stop(noisy[:12], 0.5) is None
+    assert settings.reason_to_stop(noisy[:12], 1.0) == "budget"
+    assert settings.reason_to_stop(noisy[:2], 9.0) is None, "three samples come first"
+    assert settings.reason_to_stop(noisy, 0.5) == "max_samples"
+
+
+@pytest.mark.parametrize("wrong", [{"target": 0}, {"min_samples": 2}, {"budget_s": 0}])
+def test_settings_without_meaning_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Settings(**wrong)
+
+
+def test_foreign_load_is_what_others_used(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    before = Reading(0.0, 0.0, 0.0, 100, 5, busy_s=10.0)
+    # In one second of two CPUs all used 1.5 s, we 1 s (a fifth of it in the kernel).
+    after = Reading(1.0, 0.8, 0.2, 300, 9, busy_s=11.5)
+    load = between(before, after, calls=100)
+    assert load.foreign_load == pytest.approx(0.25)
+    assert load.system_share == pytest.approx(0.2)
+    assert (load.minor_faults_per_call, load.involuntary_switches) == (2.0, 4)
+
+
+def test_foreign_load_of_a_moment_is_unknown():
+    before = Reading(0.0, 0.0, 0.0, 0, 0, busy_s=10.0)
+    assert between(before, replace(before, wall_s=0.001)).foreign_load is None
+    assert between(before, replace(before, wall_s=9.0, busy_s=None)).foreign_load is None
+
+
+def test_harness_time_is_small_beside_a_call_of_one_millisecond(capsys):
+    """Printed, not asserted: the machine may be shared."""
+    began = time.perf_counter()
+    settings = Settings(budget_s=0.5, min_span_s=0.5)
+    samples = measure_on_cpu(lambda: busy(0.001), settings=settings, first_call_s=0.001)
+    elapsed_s = time.perf_counter() - began
+    sampled_s = sum(samples.wall_samples_s) * samples.calls_per_sample
+    warm_s = samples.warmup_n * samples.timing()["wall_median_s"]
+    with capsys.disabled():
+        print(f"\nharness: {(elapsed_s - sampled_s - warm_s) / elapsed_s:.1%} of the cell's time")
+    assert sampled_s < elapsed_s
