@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from impls.compiled_naive import compiled_naive
+from impls.compiled_naive import _OPTIONS, compiled_naive
 from impls.flex import _block_mask, flex
 from impls.interface.attention import Unsupported, attend, reasons_against
-from impls.interface.compiling import Compiled, compiled_graphs, compiler_missing
+from impls.interface.compiling import Compiled, compile_afresh, compiled_graphs, compiler_missing
 from impls.interface.problem import Problem
 
 COMPILED = [flex, compiled_naive]
@@ -92,6 +92,24 @@ def test_compiled_naive_differentiates_a_causal_problem_with_dead_rows():
         strict=True,
     ):
         torch.testing.assert_close(gradient, wanted, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_options_keep_inductor_from_recognising_attention():
+    """Left alone, Inductor replaces the textbook formula by scaled_dot_product_attention."""
+    from torch._dynamo.utils import counters
+
+    def textbook(q, k, v):
+        return torch.softmax(q @ k.mT / 4.0, -1) @ v
+
+    rewrites = {}
+    q = torch.randn(1, 2, 64, 16)
+    for name, options in (("default", None), ("ours", _OPTIONS)):
+        counters["inductor"].clear()
+        with torch.no_grad():
+            compile_afresh(textbook, options)(q, q, q)
+        rewrites[name] = counters["inductor"]["fuse_attention"]
+    assert rewrites == {"default": 1, "ours": 0}
 
 
 @pytest.mark.slow
