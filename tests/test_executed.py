@@ -1,0 +1,89 @@
+"""What a profile says ran: the operator that did the work, not its wrappers."""
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from suites.measure.executed import _Event, _telling, executed
+
+
+@pytest.fixture
+def q():
+    return torch.randn(1, 2, 63, 40)
+
+
+def test_the_formula_shows_its_products_and_softmax(q):
+    ran = executed(lambda: (q @ q.transpose(-1, -2)).softmax(-1) @ q).ran
+    assert "aten::bmm" in ran
+    assert "aten::_softmax" in ran
+    assert not {"aten::transpose", "aten::expand", "aten::view", "[memory]"} & set(ran)
+
+
+def test_the_sdpa_backend_that_ran_is_named(q):
+    """tritonbench#41: which backend really ran?"""
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        flash = executed(lambda: scaled_dot_product_attention(q, q, q))
+    with sdpa_kernel(SDPBackend.MATH):
+        math = executed(lambda: scaled_dot_product_attention(q, q, q))
+    assert flash.ran[0] == "aten::_scaled_dot_product_flash_attention_for_cpu"
+    assert flash.contains(["_scaled_dot_product_flash_attention"])
+    assert not math.contains(["_scaled_dot_product_flash_attention"])
+    assert math.contains(["nothing", "_scaled_dot_product_attention_math"])
+
+
+def test_the_backward_operator_is_named(q):
+    q.requires_grad_()
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        out = scaled_dot_product_attention(q, q, q)
+    ran = executed(lambda: torch.autograd.grad(out.sum(), q)).ran
+    assert any("flash_attention_for_cpu_backward" in name for name in ran)
+
+
+def test_what_leaves_no_trace_is_unknown(q):
+    array = q.numpy()
+    found = executed(lambda: array @ array.swapaxes(-1, -2))
+    assert found.ran == ("unknown",)
+    assert found.memory.peak_bytes is None
+
+
+def test_at_most_eight_names_the_longest_first():
+    events = [_Event(f"aten::op{i}", float(i), False) for i in range(1, 21)]
+    assert _telling(events) == tuple(f"aten::op{i}" for i in range(20, 12, -1))
+
+
+def test_beside_kernels_only_kernels_and_the_chosen_operator_are_telling():
+    events = [
+        _Event("aten::_scaled_dot_product_cudnn_attention", 50.0, False),
+        _Event("aten::add", 900.0, False),
+        _Event("cudaLaunchKernel", 800.0, False),
+        _Event("cudnn_generated_fort_native_sdpa_sm90", 100.0, True),
+        _Event("elementwise_kernel", 0.1, True),
+    ]
+    assert _telling(events) == (
+        "cudnn_generated_fort_native_sdpa_sm90",
+        "aten::_scaled_dot_product_cudnn_attention",
+    )
+
+
+def test_names_that_change_with_every_build_are_shortened():
+    events = [
+        _Event("## Call CompiledFxGraph fbhywykkn5uvsizfny ##", 5.0, False),
+        _Event("k" * 300, 9.0, True),
+    ]
+    assert _telling(events) == ("k" * 119 + "…", "CompiledFxGraph")
+
+
+def test_asynchronous_work_is_waited_for_inside_the_profile():
+    order = []
+    executed(lambda: order.append("call"), synchronize=lambda: order.append("wait"))
+    assert order == ["call", "wait"]
+
+
+def test_what_the_call_raises_comes_out_and_the_profiler_is_left_usable(q):
+    def fail():
+        raise RuntimeError("CUDA out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        executed(fail)
+    assert executed(lambda: q + q).ran == ("aten::add",)
