@@ -134,6 +134,13 @@ def test_decode_bytes_have_kv_heads_not_query_heads(H_kv, total, per_byte):
         assert intensity(problem) == pytest.approx(per_byte, abs=5e-6)
 
 
+def test_backward_of_a_window_writes_every_gradient_but_reads_what_it_sees():
+    full = Problem.parse("T_q=1,T_kv=100,H=1,d_h=8,causal")
+    unread_bytes = 4 * 90 * (8 + 8)
+    windowed = compulsory_bytes(full.with_(window=10), "backward")
+    assert windowed == compulsory_bytes(full, "backward") - unread_bytes
+
+
 def test_a_decode_step_with_a_window_reads_the_window_only():
     full = Problem.parse("T_q=1,T_kv=8192,H=8,d_h=64,causal")
     short = Problem.parse("T_q=1,T_kv=1024,H=8,d_h=64,causal")

@@ -186,6 +186,13 @@ def test_causal_that_saves_nothing_is_told_so(run_of):
     assert "saves nothing, not even in naive: it takes 1.02 of full's time" in text
 
 
+@pytest.mark.parametrize("doubtful", [0, 1])
+def test_causal_is_not_told_from_a_row_in_doubt(run_of, doubtful):
+    rows = [cell("naive", LONG, 0.5), cell("naive", LONG.with_(causal=True), 0.3)]
+    rows[doubtful]["flags"] = ["contended"]
+    assert causal_saving(run_of(*rows)) is None
+
+
 def test_causal_from_the_start_has_no_length_where_it_skips_nothing(run_of):
     run = run_of(cell("naive", LONG, 0.5), cell("naive", LONG.with_(causal=True), 0.3))
     assert sentence(causal_saving(run)).startswith("Causal naive takes 0.60 of full's time at")

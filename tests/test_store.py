@@ -190,6 +190,9 @@ def test_an_interrupted_run_and_one_that_just_stopped_are_told_apart(run_directo
 
 def test_a_dead_process_is_no_process():
     child = subprocess.Popen([sys.executable, "-c", "pass"])
+    # Until its parent asks for its exit code, a dead child is a zombie that still has its pid.
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not is_process(child.pid, None)
     child.wait()
     assert not is_process(child.pid, None)
     mine = psutil.Process()
