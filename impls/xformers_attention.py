@@ -144,7 +144,7 @@ def _bias(
     if mask is None:
         return None
     # Rows of a bias tensor must start at multiples of 8 elements, its heads may be one in memory.
-    whole_rows = mask.expand(*mask.shape[:-2], T_q, T_kv) if mask.ndim > 1 else mask
+    whole_rows = mask.expand(*mask.shape[:-2], T_q, T_kv)
     padded = q.new_zeros(*whole_rows.shape[:-1], -(-T_kv // 8) * 8)[..., :T_kv]
     padded.copy_(additive(whole_rows, q.dtype))
     return padded.expand(B, H, T_q, T_kv)

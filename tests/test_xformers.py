@@ -58,9 +58,8 @@ cutlass.FwOp.OPERATOR = staticmethod(record)
 with FakeTensorMode():
     half = {"dtype": torch.float16, "device": "cuda"}
     k = torch.empty(2, 2, 9, 64, **half)
-    mask = torch.ones(5, 9, dtype=torch.bool, device="cuda")
     cases = [(5, {"causal": True}), (5, {"causal": True, "window": 3}), (1, {"causal": True}),
-             (12, {"causal": True}), (5, {}), (5, {"mask": mask})]
+             (12, {"causal": True}), (5, {})]
     for T_q, arguments in cases:
         out, lse = attend(
             xformers_cutlass, torch.empty(2, 4, T_q, 64, **half), k, k, with_lse=True, **arguments
@@ -107,12 +106,12 @@ def child(program: str, **environment: str) -> str:
 @needs_xformers
 def test_cutlass_is_handed_the_right_mask_and_layout():
     handed = json.loads(child(FAKE_CUTLASS))
-    causal, windowed, decode, tall, full, masked = handed
+    causal, windowed, decode, tall, full = handed
     # xformers' custom mask types: 0 none, 1 aligned top-left, 2 aligned bottom-right.
     assert (causal["mask_type"], causal["window"]) == (2, None)
     assert (windowed["mask_type"], windowed["window"]) == (2, 3)
-    assert decode["mask_type"] == full["mask_type"] == masked["mask_type"] == 0
-    for case, T_q in ((causal, 5), (windowed, 5), (decode, 1), (full, 5), (masked, 5)):
+    assert decode["mask_type"] == full["mask_type"] == 0
+    for case, T_q in ((causal, 5), (windowed, 5), (decode, 1), (full, 5)):
         assert case["q"] == [2, T_q, 4, 64]
         assert case["k"] == [2, 9, 4, 64]
         assert case["out"] == [2, 4, T_q, 64]
@@ -120,9 +119,20 @@ def test_cutlass_is_handed_the_right_mask_and_layout():
     # Three of twelve queries see no key: the operator gets the other nine.
     assert (tall["q"], tall["mask_type"], tall["out"]) == ([2, 9, 4, 64], 2, [2, 4, 12, 64])
     assert tall["lse"] == [2, 4, 12]
+    assert all(case["bias"] is None for case in handed)
+
+
+@needs_xformers
+def test_mask_becomes_an_aligned_bias_shared_by_the_heads():
+    q, k = torch.ones(2, 4, 5, 8), torch.ones(2, 4, 9, 8)
+    mask = torch.rand(5, 9, generator=torch.Generator().manual_seed(0)) > 0.5
+    bias = xformers_attention._bias(False, None, mask, q, k)
     # Rows of 9 stand 16 apart, and no head holds a copy.
-    assert masked["bias"] == [[2, 4, 5, 9], [0, 0, 16, 1]]
-    assert causal["bias"] is windowed["bias"] is None
+    assert (bias.shape, bias.stride()) == ((2, 4, 5, 9), (0, 0, 16, 1))
+    assert torch.equal(bias[1, 3] == 0, mask)
+    assert torch.equal(bias[1, 3] == -torch.inf, ~mask)
+    for narrow in (torch.zeros(9), torch.zeros(5, 1), torch.zeros(2, 1, 1, 9)):
+        assert xformers_attention._bias(False, None, narrow, q, k).shape == (2, 4, 5, 9)
 
 
 @needs_xformers
