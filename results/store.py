@@ -61,8 +61,9 @@ def summarize(path: Path) -> RunSummary:
     name, machine_key = path.name, path.parent.name
     try:
         header = _header(path)
-        if header.finished_utc and header.counts:
-            return RunSummary(path, name, machine_key, header, "finished", dict(header.counts))
+        if header.finished_utc and header.counts and not (path / "running.json").exists():
+            state = _state(header, None, False)
+            return RunSummary(path, name, machine_key, header, state, dict(header.counts))
         run = load_run(path)
         return RunSummary(path, name, machine_key, header, run.state, run.counts)
     except (SchemaError, OSError) as error:

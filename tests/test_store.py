@@ -12,7 +12,15 @@ import pytest
 from impls.interface.problem import Problem
 from results import store as store_module
 from results.reading import SchemaError
-from results.store import RunNotFound, find_run, is_process, list_runs, load_run, store_folder
+from results.store import (
+    RunNotFound,
+    find_run,
+    is_process,
+    list_runs,
+    load_run,
+    store_folder,
+    summarize,
+)
 from tests.fake_run import cell, check_record
 
 PROBLEM = Problem.parse("T=63,H=4,d_h=40")
@@ -181,9 +189,10 @@ def test_a_run_whose_process_lives_is_in_progress(run_directory):
 
 def test_an_interrupted_run_and_one_that_just_stopped_are_told_apart(run_directory):
     def interrupted(header):
-        header |= {"finished_utc": None, "interrupted": True}
+        header["interrupted"] = True
 
-    assert load_run(run_directory(change=interrupted)).state == "interrupted"
+    path = run_directory(change=interrupted)
+    assert load_run(path).state == summarize(path).state == "interrupted"
     path = run_directory(change=unfinished, created="20261129T200000Z")
     assert load_run(path).state == "unfinished"
 
