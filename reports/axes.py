@@ -34,8 +34,19 @@ def panel(figure: Figure, left: float, bottom: float, width: float, height: floa
 
 
 def heading(figure: Figure, text: str) -> None:
-    """The figure's one line of title, upper left."""
-    figure.text(0.12 / figure.get_size_inches()[0], _top(figure, 0.12), text, fontsize=13, va="top")
+    """The figure's title, upper left, on as many lines as the width asks for."""
+    width, height = figure.get_size_inches()
+    lines = "\n".join(_heading_lines(text, width))
+    figure.text(0.12 / width, 1 - 0.12 / height, lines, fontsize=13, va="top", linespacing=1.3)
+
+
+def heading_height(text: str, width_in: float) -> float:
+    """Inches that the title takes, margins included."""
+    return 0.14 + 0.26 * len(_heading_lines(text, width_in))
+
+
+def _heading_lines(text: str, width_in: float) -> list[str]:
+    return textwrap.wrap(text, int(width_in * 9))
 
 
 def footnote(figure: Figure, sentences: Sequence[str], width_in: float | None = None) -> None:
@@ -56,10 +67,6 @@ def footnote_lines(sentences: Sequence[str], width_in: float) -> list[str]:
 def footnote_height(sentences: Sequence[str], width_in: float) -> float:
     """Inches that the footnote takes, margins included."""
     return 0.22 + 0.165 * len(footnote_lines(sentences, width_in))
-
-
-def _top(figure: Figure, inches: float) -> float:
-    return 1 - inches / figure.get_size_inches()[1]
 
 
 def log_axis(

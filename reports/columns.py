@@ -41,7 +41,6 @@ def columns(run: Run) -> dict[str, Column]:
     found = [
         Column("implementation", "implementation", False, lambda c: c.implementation),
         Column("problem", "problem", False, lambda c: c.problem.id),
-        Column("pass", "pass", False, lambda c: c.pass_.replace("_", " + ")),
         Column("status", "status", False, lambda c: c.status),
         Column("flags", "flags", False, lambda c: ", ".join(c.flags) or NOTHING),
         Column(
@@ -74,6 +73,7 @@ def columns(run: Run) -> dict[str, Column]:
             "compulsory bytes (each tensor once) a second; not read from counters",
         ),
         Column("clock", "clock", False, _clock),
+        Column("pass", "pass", False, lambda c: c.pass_.replace("_", " + ")),
         Column(
             "times_baseline",
             f"× {run.baseline}" + ("" if several else " (1 launch)"),
@@ -101,7 +101,7 @@ def columns(run: Run) -> dict[str, Column]:
         Column("reason", "reason", False, lambda c: "; ".join(c.reasons) or NOTHING),
     ]
     if several:
-        found.insert(3, Column("launch", "launch", True, lambda c: str(c.launch)))
+        found.insert(2, Column("launch", "launch", True, lambda c: str(c.launch)))
     return {column.key: column for column in found}
 
 

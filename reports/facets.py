@@ -9,7 +9,7 @@ from typing import Any
 
 from impls.interface.problem import Problem
 from reports.points import Point
-from reports.style import CLOCK_NAMES
+from reports.style import CLOCK_NAMES, DTYPE_NAMES
 
 SWEPT = ("T", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "B", "window", "layout")
 
@@ -88,7 +88,8 @@ def _rows(found: Sequence[Point], by_shape: bool) -> dict[str, list[Point]]:
         words = [w for w in re.split(r"\s*,\s*", point.series) if w not in ("full", "causal")]
         label = ", ".join(words) if by_shape else ""
         clock = CLOCK_NAMES.get(point.clock, point.clock)
-        key = (point.problem.dtype, label, point.pass_, point.cache, clock)
+        dtype = DTYPE_NAMES.get(point.problem.dtype, point.problem.dtype)
+        key = (dtype, label, point.pass_, point.cache, clock)
         keys.setdefault(key, []).append(point)
     differing = [i for i in range(5) if len({key[i] for key in keys}) > 1]
     return {" · ".join(key[i] for i in differing): members for key, members in keys.items()}
@@ -99,6 +100,11 @@ def _series(here: Sequence[Point], swept: str) -> tuple[Series, ...]:
     together = {"T": ("T", "T_q", "T_kv")}.get(swept, (swept,))
     others = [name for name in SWEPT if name not in together]
     fixed = [n for n in others if len({size_of(p.problem, n) for p in here}) > 1]
+    for twin, name in (("H_kv", "H"), ("d_v", "d_h")):
+        if twin in fixed and all(
+            size_of(p.problem, twin) == size_of(p.problem, name) for p in here
+        ):
+            fixed.remove(twin)
     # In "B·T = 16384" or "H·d_h = 512" a second size moves with the swept one: still one series.
     by_size: dict[tuple[str, Any], set[tuple[Any, ...]]] = {}
     for p in here:

@@ -38,6 +38,7 @@ class Board:
     axes: Axes
     boxes: list[Box] = field(default_factory=list)
     marks: list[Box] = field(default_factory=list)
+    owners: list[str] = field(default_factory=list)
     strokes: list[tuple[float, float]] = field(default_factory=list)
 
     @property
@@ -55,8 +56,9 @@ class Board:
         px, py = self.axes.transData.transform((x, y))
         return float(px), float(py)
 
-    def add_mark(self, x: float, y: float, radius: float) -> None:
-        """Keep letters off a marker; `radius` in pixels."""
+    def add_mark(self, x: float, y: float, radius: float, owner: str = "") -> None:
+        """Keep letters off a marker of `owner`; `radius` in pixels."""
+        self.owners.append(owner)
         px, py = self.pixels(x, y)
         self.marks.append((px - radius, py - radius, px + radius, py + radius))
 
@@ -85,12 +87,13 @@ class Board:
         spots: Sequence[Spot],
         anchor: tuple[float, float] | None = None,
         tail: str = "",
+        owner: str = "",
         **look: Any,
     ) -> Text:
         """Write `text` at the best of `spots`, else at the free place nearest to the first.
 
         `anchor`: where a thin leader line ends when the label had to move away from its data.
-        `tail`: smaller plain words that follow the text.
+        `tail`: smaller plain words that follow the text. `owner`: whose marks it should be nearest.
         """
         # Places are kept in inches: pixels would move when a figure is saved at another dpi.
         label = self.axes.text(0, 0, text, transform=self._inches, gid="label", **look)
@@ -102,14 +105,15 @@ class Board:
             width += _TAIL_GAP + _size(after)[0]
 
         def cost(choice: tuple[int, Spot]) -> float:
-            return self._cost(_box(choice[1], width, height)) + 0.25 * choice[0]
+            box = _box(choice[1], width, height)
+            return self._cost(box) + self._strangeness(box, owner) + 0.25 * choice[0]
 
         best = min(enumerate(spots), key=cost)
         spot = best[1]
         if cost(best) >= _COVERS:
             spot = min(
                 self._everywhere(width, height),
-                key=lambda s: self._cost(_box(s, width, height)) + _distance(s, spots[0]) / 4,
+                key=lambda s: cost((0, s)) + _distance(s, spots[0]) / 4,
             )
             if anchor is not None:
                 self._lead(_box(spot, width, height), anchor, look.get("color", "black"))
@@ -158,10 +162,18 @@ class Board:
         area = self.axes.bbox
         outside = max(0, area.x0 + 4 - x0, x1 - area.x1 + 4) + max(0, area.y0 - y0, y1 - area.y1)
         cost = 0.0 if outside <= 0 else 4 * _COVERS + 10 * outside
-        cost += sum(2 * _COVERS for other in self.boxes if _overlap(box, other))
-        cost += sum(_COVERS for other in self.marks if _overlap(_grown(box, 2), other))
+        cost += sum(2 * _COVERS for other in self.boxes if _overlap(_grown(box, 3), other))
+        cost += sum(_COVERS for other in self.marks if _overlap(_grown(box, 4), other))
         crossed = sum(1 for x, y in self.strokes if x0 - 1 < x < x1 + 1 and y0 - 1 < y < y1 + 1)
         return cost + min(4.0 * crossed, _COVERS - 1)
+
+    def _strangeness(self, box: Box, owner: str) -> float:
+        """A label nearer to another's marks than to its owner's would be read as theirs."""
+        if not owner:
+            return 0.0
+        own = [_gap(box, m) for m, o in zip(self.marks, self.owners, strict=True) if o == owner]
+        others = [_gap(box, m) for m, o in zip(self.marks, self.owners, strict=True) if o != owner]
+        return _COVERS / 3 if own and others and min(others) < min(own) else 0.0
 
     def _everywhere(self, width: float, height: float) -> list[Spot]:
         area = self.axes.bbox
@@ -207,6 +219,10 @@ def _overlap(a: Box, b: Box) -> bool:
 
 def _grown(box: Box, by: float) -> Box:
     return box[0] - by, box[1] - by, box[2] + by, box[3] + by
+
+
+def _gap(a: Box, b: Box) -> float:
+    return max(a[0] - b[2], b[0] - a[2], 0) + max(a[1] - b[3], b[1] - a[3], 0)
 
 
 def _distance(a: Spot, b: Spot) -> float:

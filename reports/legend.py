@@ -29,13 +29,13 @@ def choose(run: Run, panels: Sequence[Facet]) -> Pen:
         for series in facet.series:
             best[series.name] = max(best.get(series.name, 0), series.points[-1].flop_per_s)
     ranked = sorted(names, key=lambda name: (-best[name], name))[:TOP]
-    return Pen(looks(timed if names <= timed else ranked), frozenset(ranked))
+    return Pen(looks(timed if names <= timed else ranked), tuple(ranked))
 
 
 def draw_legend(figure: Figure, panels: Sequence[Facet], pen: Pen, left_in: float) -> None:
     """The named series with line and marker, right of `left_in`, and the rest counted."""
     names = {series.name for facet in panels for series in facet.series}
-    named = [n for n in pen.looks if n in pen.named and n in names]
+    named = [name for name in pen.named if name in names]
     rest = len(names) - len(named)
     height_in = _ROW_IN * (len(named) + bool(rest))
     axes = panel(

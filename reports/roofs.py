@@ -97,15 +97,15 @@ def _exp_lines(
     if rate is None:
         return [], []
     lines: list[Roof] = []
-    notes: list[str] = []
+    far: list[str] = []
     for d_h in sorted({point.problem.d_h for point in facet.points}):
         value = 4 * d_h * rate.exp_per_s
         label = f"exp, d_h={d_h}: {quantity(value, 'FLOP/s')}"
         if value > _EXP_REACH * peak:
-            notes.append(f"Not in the plot, far above it: {label}.")
+            far.append(label)
         else:
             lines.append(Roof("exp", label, _level(value, slopes)))
-    return lines, notes
+    return lines, [f"Not in the plot, far above it: {'; '.join(far)}."] if far else []
 
 
 def _datasheet(sheet: Datasheet | None, dtype: str) -> list[Roof]:

@@ -20,10 +20,10 @@ X_NAMES |= {"H_kv": "key/value heads H_kv", "d_h": "head size d_h", "B": "batch 
 
 @dataclass(frozen=True)
 class Pen:
-    """Which series are drawn in colour and named, and how; the rest are thin and grey."""
+    """Which series are drawn in colour and named, the fastest first; the rest are thin and grey."""
 
     looks: Mapping[str, Look]
-    named: frozenset[str]
+    named: tuple[str, ...]
 
     def look(self, series: Series) -> Look | None:
         """The series' look, None when it is one of the rest."""
@@ -35,7 +35,7 @@ def draw_time(axes: Axes, facet: Facet, pen: Pen, limits: tuple[float, float]) -
     _x_axis(axes, facet)
     axes.set_ylim(*limits)
     log_axis(axes, "y", round_ticks(*limits, at_most=9), lambda value: quantity(value, "s", 1))
-    bound = _bound(facet)
+    bound = bound_line(facet)
     if bound:
         xs, ys = [x for x, _ in bound], [y for _, y in bound]
         axes.fill_between(xs, limits[0], ys, color=SHADE, linewidth=0, zorder=0)
@@ -74,21 +74,12 @@ def name_lines(axes: Axes, facet: Facet, pen: Pen, value: str) -> None:
     dpi, inches = figure.dpi, figure.dpi_scale_trans
     line_px = 0.135 * dpi
     ends: list[tuple[float, float, Series, Look, str]] = []
-    last = max(_x(point, facet) for point in facet.points)
     for series in facet.series:
-        look = pen.look(series)
-        known = [p for p in series.points if value == "time" or p.share is not None]
-        if look is None or not known:
-            continue
-        share = known[-1].share or 0.0
-        top = axes.get_ylim()[1]
-        y = known[-1].time_s if value == "time" else min(100 * share, top)
-        shown = quantity(y, "s") if value == "time" else f"{100 * share:.0f} %"
-        x_px, y_px = axes.transData.transform((_x(known[-1], facet), y))
-        # A line that ends early gives the size its last value belongs to.
-        if (size := _x(known[-1], facet)) < last:
-            shown += f" at {count_name(int(size))}"
-        ends.append((float(x_px), float(y_px), series, look, shown))
+        look, end = pen.look(series), _end(facet, series, value)
+        if look is not None and end is not None:
+            point, y, shown = end
+            x_px, y_px = axes.transData.transform((_x(point, facet), min(y, axes.get_ylim()[1])))
+            ends.append((float(x_px), float(y_px), series, look, shown))
     places = spread([end[1] for end in ends], line_px, box.y0 + 4, box.y1 - 4)
     for (x_px, y_px, series, look, shown), place in zip(ends, places, strict=True):
         left = box.x1 + 12
@@ -99,6 +90,32 @@ def name_lines(axes: Axes, facet: Facet, pen: Pen, value: str) -> None:
         text = axes.text(left / dpi, place / dpi, f"{series.name}  {shown}", transform=inches)
         text.set(color=look.ink, fontsize=8.5)
         text.set(va="center_baseline", fontweight="bold", gid="label", clip_on=False)
+
+
+def longest_name(panels: Sequence[Facet]) -> int:
+    """Characters of the longest label that `name_lines` would write."""
+    labels = [
+        f"{series.name}  {end[2]}"
+        for facet in panels
+        for series in facet.series
+        for value in ("time", "share")
+        if (end := _end(facet, series, value))
+    ]
+    return max(map(len, labels), default=0)
+
+
+def _end(facet: Facet, series: Series, value: str) -> tuple[Point, float, str] | None:
+    """A line's last point, its height there, and the value as it is written."""
+    known = [p for p in series.points if value == "time" or p.share is not None]
+    if not known:
+        return None
+    point = known[-1]
+    share = 100 * (point.share or 0.0)
+    shown = quantity(point.time_s, "s") if value == "time" else f"{share:.0f} %"
+    # A line that ends early gives the size its last value belongs to.
+    if (size := _x(point, facet)) < max(_x(p, facet) for p in facet.points):
+        shown += f" at {count_name(int(size))}"
+    return point, point.time_s if value == "time" else share, shown
 
 
 def time_limits(panels: Sequence[Facet]) -> tuple[float, float]:
@@ -132,7 +149,7 @@ def _x(point: Point, facet: Facet) -> float:
     return float(size_of(point.problem, facet.swept))
 
 
-def _bound(facet: Facet) -> list[tuple[float, float]]:
+def bound_line(facet: Facet) -> list[tuple[float, float]]:
     """The least time at each size; where series differ in their bound, the lowest."""
     lowest: dict[float, float] = {}
     for point in facet.points:

@@ -12,19 +12,29 @@ from reports.axes import (
     footnote,
     footnote_height,
     heading,
+    heading_height,
     new_figure,
     panel,
     undrawn_note,
 )
-from reports.facets import Facet, size_of
+from reports.facets import Facet
 from reports.legend import LEGEND_IN, choose, draw_legend
 from reports.points import Point, Undrawn
 from reports.style import CLOCK_NAMES, DTYPE_NAMES, GREY
-from reports.sweep import above_note, draw_share, draw_time, name_lines, share_top, time_limits
+from reports.sweep import (
+    above_note,
+    bound_line,
+    draw_share,
+    draw_time,
+    longest_name,
+    name_lines,
+    share_top,
+    time_limits,
+)
 from results.run import Run
 
 WIDTH, TIME, SHARE, GAP = 3.9, 3.0, 1.7, 0.22  # inches
-LEFT, NAMES, HEAD, FOOT = 0.95, 1.95, 0.4, 0.7
+LEFT, HEAD, FOOT = 0.95, 0.4, 0.7
 MANY = 12  # series that the margin has room to name; with more, a legend stands outside
 
 
@@ -57,14 +67,15 @@ def sweep_figure(
     """Two panels to a row (full | causal side by side where both are), names at the line ends."""
     pen = choose(run, panels)
     many = len({s.name for f in panels for s in f.series}) > MANY
-    names_in = 0.3 if many else NAMES
+    names_in = 0.3 if many else 0.5 + 0.078 * longest_name(panels)
     rows = rows_of(panels)
     columns = max(len(row) for row in rows)
     cell_in = LEFT + WIDTH + names_in
     width = columns * cell_in + (LEGEND_IN if many else 0)
     notes = [*method_notes(run, panels), above_note(panels), undrawn_note(undrawn)]
     row_in = HEAD + TIME + GAP + SHARE + FOOT
-    height = 0.4 + len(rows) * row_in + footnote_height(notes, width)
+    head = heading_height(title, width)
+    height = head + len(rows) * row_in + footnote_height(notes, width)
     figure = new_figure(width, height)
     heading(figure, title)
     top = share_top(panels)
@@ -72,7 +83,7 @@ def sweep_figure(
     for i, row in enumerate(rows):
         for j, facet in enumerate(row):
             left = j * cell_in + LEFT
-            bottom = height - 0.4 - (i + 1) * row_in + FOOT
+            bottom = height - head - (i + 1) * row_in + FOOT
             upper = panel(figure, left, bottom + SHARE + GAP, WIDTH, TIME)
             lower = panel(figure, left, bottom, WIDTH, SHARE)
             draw_time(upper, facet, pen, time_limits(row))
@@ -131,11 +142,12 @@ def rows_of(panels: Sequence[Facet]) -> list[list[Facet]]:
 
 
 def _name_bound(axes: Axes, facet: Facet) -> None:
-    """Write "roofline bound" into the shade under its line, where no point can be."""
-    known = [(float(size_of(p.problem, facet.swept)), p.bound_s) for p in facet.points if p.bound_s]
-    if not known:
-        return
-    known.sort()
-    x, y = known[2 * len(known) // 3]
-    text = axes.annotate("roofline bound", (x, y), (5, -16), textcoords="offset points")
-    text.set(fontsize=8.5, color=GREY, va="top")
+    """Write "roofline bound" into the shade under its line, where there is room for it."""
+    known = bound_line(facet)
+    box = axes.get_window_extent()
+    for x, y in reversed(known):
+        x_px, y_px = axes.transData.transform((x, y))
+        if x_px < box.x0 + 0.68 * box.width and y_px > box.y0 + 30:
+            text = axes.annotate("roofline bound", (x, y), (6, -14), textcoords="offset points")
+            text.set(fontsize=8.5, color=GREY, va="top", gid="label")
+            return

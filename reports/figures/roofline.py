@@ -11,6 +11,7 @@ from reports.axes import (
     footnote,
     footnote_height,
     heading,
+    heading_height,
     log_axis,
     new_figure,
     panel,
@@ -22,7 +23,7 @@ from reports.labels import Board
 from reports.legend import LEGEND_IN, choose, draw_legend
 from reports.points import Point, points
 from reports.roofs import Roofs, draw_roofs, name_roofs, roofs_of
-from reports.style import REST, Look, count_name, plain, unit_for
+from reports.style import REST, Look, Unit, count_name, plain, quantity, unit_for
 from reports.sweep import Pen
 from reports.sweep_figure import method_notes, rows_of, title_line
 from results.run import Run
@@ -49,12 +50,14 @@ def draw(run: Run) -> Figure | None:
     width = max(len(row) for row in rows) * cell_in + (LEGEND_IN if many else 0)
     all_roofs = [roofs_of(run, facet) for facet in panels]
     notes = [*_notes(run, panels, all_roofs), undrawn_note(undrawn)]
-    height = 0.4 + len(rows) * (HEAD + HEIGHT + FOOT) + footnote_height(notes, width)
+    title = title_line("Attention", run, found, constants(found))
+    head = heading_height(title, width)
+    height = head + len(rows) * (HEAD + HEIGHT + FOOT) + footnote_height(notes, width)
     figure = new_figure(width, height)
-    heading(figure, title_line("Attention", run, found, constants(found)))
+    heading(figure, title)
     for i, row in enumerate(rows):
         for j, facet in enumerate(row):
-            bottom = height - 0.4 - (i + 1) * (HEAD + HEIGHT + FOOT) + FOOT
+            bottom = height - head - (i + 1) * (HEAD + HEIGHT + FOOT) + FOOT
             axes = panel(figure, j * cell_in + LEFT, bottom, WIDTH, HEIGHT)
             limits = _limits(row, [roofs_of(run, neighbour) for neighbour in row])
             _draw_panel(axes, facet, roofs_of(run, facet), pen, limits, with_names=not many)
@@ -76,8 +79,9 @@ def _draw_panel(
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
     log_axis(axes, "x", round_ticks(left, right, at_most=9), lambda value: plain(value, 1))
-    unit = unit_for([high / 3], "FLOP/s")
-    log_axis(axes, "y", round_ticks(low, high, at_most=9), lambda value: unit.show(value, 1))
+    # Over many decades one unit would need a row of zeros: then each tick has its own prefix.
+    unit = unit_for([high / 3], "FLOP/s") if high / low < 1e5 else Unit("FLOP/s", 1.0)
+    log_axis(axes, "y", round_ticks(low, high, at_most=9), lambda value: _tick(value, unit))
     axes.set_xlabel("arithmetic intensity  [FLOP / byte, algorithmic]")
     axes.set_ylabel(f"useful {unit.name}")
     axes.set_title(facet.title, loc="left", fontsize=10.5)
@@ -92,6 +96,10 @@ def _draw_panel(
     if with_names:
         for series in sorted(facet.series, key=lambda s: len(s.points)):
             _name_series(board, facet, series, pen.look(series))
+
+
+def _tick(value: float, unit: Unit) -> str:
+    return unit.show(value, 1) if unit.factor != 1 else quantity(value, "", 1)
 
 
 def _draw_series(
@@ -128,7 +136,7 @@ def _draw_series(
             zorder=4,
             gid=f"point-{point.cell}-{point.suite}",
         )
-        board.add_mark(x, y, marker_pt * 0.75)
+        board.add_mark(x, y, marker_pt * 0.75, series.name)
 
 
 def _name_series(board: Board, facet: Facet, series: Series, look: Look | None) -> None:
@@ -142,7 +150,7 @@ def _name_series(board: Board, facet: Facet, series: Series, look: Look | None) 
     spots = board.around([(p.intensity, p.flop_per_s) for p in order], gaps=(8, 13, 20, 28))
     anchor = board.pixels(order[0].intensity, order[0].flop_per_s)
     look_of_text = {"color": look.ink, "fontsize": 8.5, "fontweight": "bold"}
-    board.put(series.name, spots, anchor, tail=span, **look_of_text)
+    board.put(series.name, spots, anchor, tail=span, owner=series.name, **look_of_text)
 
 
 def _limits(row: Sequence[Facet], roofs: Sequence[Roofs]) -> tuple[float, float, float, float]:
