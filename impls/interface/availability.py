@@ -8,18 +8,17 @@ import importlib.metadata
 import torch
 
 from impls.interface.attention import Implementation, Unsupported, attend, reasons_against
-from impls.interface.check import check_output
 from impls.interface.failures import failures, told
 from impls.interface.inputs import make_inputs
 from impls.interface.problem import Problem
-from impls.interface.reference import reference
 
 
 def availability(implementation: Implementation, device: str) -> list[str]:
     """The reasons why it does not run on `device` ("cpu", "cuda"); empty when it does.
 
-    An import that succeeds proves nothing: the implementation computes 16 tokens, and the result
-    must be right. Decided once per process; a compiled implementation compiles for it.
+    An import that succeeds proves nothing: the implementation computes 16 tokens. What it computes
+    is not judged here: a wrong result is "wrong", not "unavailable". Decided once per process; a
+    compiled implementation compiles for it.
     """
     return list(_availability(implementation, device))
 
@@ -47,12 +46,12 @@ def _availability(implementation: Implementation, device: str) -> tuple[str, ...
             if implementation.synchronize is not None:
                 implementation.synchronize()
             # Waits for the device: an asynchronous failure shows here.
-            check = check_output(out, None, None, reference(inputs, problem, gradients=False))
+            out.sum().item()
     except Unsupported as error:
         return tuple(error.reasons)
     except failures() as error:
         return (told(error),)
-    return () if check.ok else tuple(f"a tiny call is wrong: {why}" for why in check.reasons)
+    return ()
 
 
 def _tiny_problem(implementation: Implementation, device: str) -> Problem:
