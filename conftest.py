@@ -63,6 +63,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     wiring.finish(session, exitstatus)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """End with the table of the run and how to go on with it."""
     folder = wiring.finished_run(terminalreporter.config)

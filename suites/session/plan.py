@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from impls.interface import cost
 from impls.interface.attention import Implementation, attend, reasons_against
+from impls.interface.failures import failures
 from impls.interface.inputs import make_inputs
 from impls.interface.problem import Problem
 from suites.session.sweep import Cell
@@ -88,6 +90,7 @@ def decide(
                 cell.implementation, cell.problem, device, needs
             ):
                 verdicts[id(cell)] = ("run", None)
+                estimates[id(cell)] = 0.0
                 continue
             estimate = estimates[id(cell)]
             reason = _too_large(cell, free_bytes) or _too_long(
@@ -102,12 +105,21 @@ def decide(
 def _in_turn(cells: Sequence[Cell]) -> list[list[Cell]]:
     """The cells of one problem together, problems taken in turn from each series."""
     by_series: dict[tuple[str, str], dict[Problem, list[Cell]]] = {}
+    steps: dict[tuple[str, str], int] = {}
     for cell in cells:
         rungs = by_series.setdefault((cell.suite, cell.series), {})
         rungs.setdefault(cell.problem, []).append(cell)
-    ladders = [list(rungs.values()) for rungs in by_series.values()]
-    longest = max(map(len, ladders), default=0)
-    return [ladder[n] for n in range(longest) for ladder in ladders if n < len(ladder)]
+        steps[cell.suite, cell.series] = cell.rungs_per_turn
+    # The series that takes the most rungs a turn goes first.
+    ladders = sorted(by_series, key=lambda name: -steps[name])
+    taken: list[list[Cell]] = []
+    turn = 0
+    while any(turn * steps[name] < len(by_series[name]) for name in ladders):
+        for name in ladders:
+            step = steps[name]
+            taken += list(by_series[name].values())[turn * step : (turn + 1) * step]
+        turn += 1
+    return taken
 
 
 def _estimate(cell: Cell, speeds: Mapping[str, float], budget: Budget) -> float:
@@ -119,11 +131,11 @@ def _estimate(cell: Cell, speeds: Mapping[str, float], budget: Budget) -> float:
 
 def _too_long(estimate: float, spent: float, limit: float, budget: Budget) -> str | None:
     compiled_limit = max(budget.cell_limit_s, COMPILE_S + 1.5) if limit < budget.total_s else None
-    if estimate > (compiled_limit or budget.cell_limit_s) or spent + estimate > limit:
-        longer = {"smoke": "quick", "quick": "default", "default": "full"}.get(budget.word)
-        advice = f"; --budget {longer} goes further" if longer else ""
-        return f"beyond the {budget.word} budget (about {estimate:.1f} s){advice}"
-    return None
+    if estimate <= (compiled_limit or budget.cell_limit_s) and spent + estimate <= limit:
+        return None
+    longer = {"smoke": "quick", "quick": "default", "default": "full"}.get(budget.word)
+    advice = f": --budget {longer} goes further" if longer else ""
+    return f"beyond the {budget.word} budget{advice}"
 
 
 def _too_large(cell: Cell, free_bytes: int | None) -> str | None:
@@ -145,18 +157,18 @@ def probe_speeds(
 ) -> dict[str, float]:
     """Useful FLOP/s of each implementation on one middling problem, from a warm call.
 
-    Those that compile are not probed, which would cost a compilation: they are planned with the
-    slowest of the others.
+    Those that compile are not probed, which would cost a compilation, nor can those that fail
+    here: they are planned with the slowest of the others, and their own cells tell what is wrong.
     """
     small = Problem(B=1, T_q=512, T_kv=512, H=8, d_h=64, dtype=dtype)
     problem = small if device == "cpu" else small.with_(B=4, T_q=2048, T_kv=2048, H=16)
     inputs = make_inputs(problem, device)
     work = cost.flop(problem, "forward")
     speeds: dict[str, float] = {}
-    with torch.no_grad():
-        for implementation in implementations:
-            if implementation.needs_compiler or reasons_against(implementation, problem, device):
-                continue
+    for implementation in implementations:
+        if implementation.needs_compiler or reasons_against(implementation, problem, device):
+            continue
+        with suppress(*failures()), torch.no_grad():
             durations = []
             for _ in range(3):
                 started = time.perf_counter()

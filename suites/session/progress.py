@@ -45,7 +45,7 @@ def _told(record: Mapping[str, Any]) -> str:
     from impls.interface.problem import Problem
 
     problem = Problem.from_json(record["problem"])
-    told = f"{record['implementation']:<14} {problem.id}"
+    told = f"{record['implementation']:<16} {problem.id}"
     if record["pass"] != "forward":
         told += f" {record['pass']}"
     timing = record.get("timing")

@@ -87,11 +87,15 @@ class Session:
             self.directory = RunDirectory.create(store, key, environment.get("commit"))
         self._run = self._header(environment, key, roofs)
         self._write_run()
-        wanted = [p for p in self.plan.values() if p.decision == "run"]
         beyond = sum(p.decision == "skip" for p in self.plan.values())
-        tell(
-            f"run {self.directory.run_id}: {len(wanted)} cells planned, {beyond} beyond the budget"
-        )
+        planned = f"{len(self.to_measure)} cells planned, {beyond} beyond the budget"
+        tell(f"run {self.directory.run_id}: {planned}")
+
+    @property
+    def to_measure(self) -> dict[str, float]:
+        """Seconds planned for each cell, by key; without those that cannot be measured here."""
+        chosen = (p for p in self.plan.values() if p.decision == "run")
+        return {p.cell.key: p.estimate_s for p in chosen if p.estimate_s}
 
     def measure(self, cell: Cell, record: Callable[..., None]) -> tuple[str, list[str]]:
         """Take one cell as far as it goes; → its status and reasons, already in the journal.

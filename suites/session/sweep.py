@@ -18,11 +18,13 @@ class Series:
     """One line of a sweep: a label people read and its problems, the most telling first.
 
     The plan goes down the list as far as the budget allows, so a ladder over T is in rising order
-    and a sweep over H starts with its middle and ends.
+    and a sweep over H starts with its middle and ends. Series take turns, `rungs_per_turn` problems
+    of each.
     """
 
     label: str
     problems: tuple[Problem, ...]
+    rungs_per_turn: int = 1
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Cell:
     clock: str
     suite: str
     series: str
+    rungs_per_turn: int = 1
 
     @property
     def key(self) -> str:
@@ -90,6 +93,7 @@ def cells(
             clock_for(device, threads, implementation.synchronize),
             suite,
             line.label,
+            line.rungs_per_turn,
         )
         for line in series
         for problem in line.problems
@@ -98,9 +102,15 @@ def cells(
     ]
 
 
-def masked_both_ways(label: str, problems: Sequence[Problem]) -> list[Series]:
+def masked_both_ways(
+    label: str, problems: Sequence[Problem], rungs_per_turn: int = 1
+) -> list[Series]:
     """The same ladder twice: full and causal."""
     return [
-        Series(f"{label}, full", tuple(p.with_(causal=False) for p in problems)),
-        Series(f"{label}, causal", tuple(p.with_(causal=True) for p in problems)),
+        Series(
+            f"{label}, {mask}",
+            tuple(p.with_(causal=mask == "causal") for p in problems),
+            rungs_per_turn,
+        )
+        for mask in ("full", "causal")
     ]

@@ -170,8 +170,10 @@ def begin(session: pytest.Session) -> None:
         running.begin(found, this.options.store, tell, is_timed)
     except (ValueError, OSError) as error:
         raise pytest.UsageError(f"attnbench: {error}") from error
-    estimates = {k: p.estimate_s for k, p in running.plan.items() if p.decision == "run"}
-    config.stash[_PROGRESS] = Progress(estimates, _line_writer(reporter))
+    config.stash[_PROGRESS] = Progress(running.to_measure, _line_writer(reporter))
+    if reporter is not None and config.get_verbosity() == 0:
+        # Cells have lines of their own: pytest's line per file would stand between them.
+        reporter.showfspath = False
 
 
 def report_status(status: str, reasons: Iterable[str]) -> None:

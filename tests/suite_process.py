@@ -1,0 +1,99 @@
+"""Running `pytest suites` as a user does, in a process of its own, and reading what it left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Ceilings as fast as no machine is, so that no cell is above them; measuring real ones takes 8 s.
+_ROOFS = """
+import suites.measure.ceilings as module
+
+ROOFS = {
+    "device": "cpu", "device_name": "test", "threads": 1, "measured_utc": "2026-01-01T00:00:00Z",
+    "contended": False, "foreign_load": 0.0, "clock": "cpu_time", "datasheet": None,
+    "gemm": {
+        dtype: {"flop_per_s": 1e13, "median_flop_per_s": 1e13, "provider": "test", "size": 512,
+                "providers": {"test": {"flop_per_s": 1e13, "median_flop_per_s": 1e13}}}
+        for dtype in ("float32", "bfloat16")
+    },
+    "bandwidth": {
+        "dram": {"bytes_per_s": 1e12, "provider": "copy", "copy_bytes_per_s": 1e12,
+                 "read_bytes_per_s": 1e12, "working_set_bytes": 1 << 27, "capacity_bytes": None}
+    },
+    "exp": {"float32": {"exp_per_s": 1e12, "median_exp_per_s": 1e12}},
+}
+module.ceilings_for = lambda *_, **__: ROOFS
+"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run of `pytest suites` printed and wrote."""
+
+    code: int
+    output: str
+    folders: tuple[Path, ...]
+
+    @property
+    def folder(self) -> Path:
+        """The only run directory."""
+        (folder,) = self.folders
+        return folder
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """run.json, parsed strictly."""
+        return strict((self.folder / "run.json").read_text())
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """The journal's lines, parsed strictly."""
+        return [strict(line) for line in (self.folder / "cells.jsonl").read_text().splitlines()]
+
+    def statuses(self) -> dict[str, str]:
+        """Status by implementation and T, as "name T"."""
+        return {f"{c['implementation']} {c['problem']['T_q']}": c["status"] for c in self.cells}
+
+
+def strict(text: str) -> Any:
+    """JSON without NaN and Infinity."""
+
+    def refuse(word: str) -> float:
+        raise ValueError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def command(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """The command and environment of `pytest suites` started in `folder`."""
+    (folder / "test_roofs.py").write_text(_ROOFS)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "ATTNBENCH"))}
+    environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, "-m", "pytest", str(ROOT / "suites"), "-p", "test_roofs"]
+    line += ["-p", "no:cacheprovider", "--store", str(folder / "store"), *arguments]
+    return line, environment
+
+
+def run_suites(folder: Path, *arguments: str, kernel: str = "") -> Measured:
+    """Run `pytest suites` in `folder`, with `kernel` written to kernel.py there."""
+    if kernel:
+        (folder / "kernel.py").write_text(kernel)
+    line, environment = command(folder, *arguments)
+    done = subprocess.run(
+        line, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    return measured(folder, done.returncode, done.stdout + done.stderr)
+
+
+def measured(folder: Path, code: int, output: str) -> Measured:
+    """What a finished process left in the store of `folder`."""
+    folders = tuple(sorted(p.parent for p in (folder / "store").glob("*/*/run.json")))
+    return Measured(code, output, folders)

@@ -1,0 +1,135 @@
+"""`pytest suites` as a user meets it: brought kernels, faults, statuses, files."""
+
+from __future__ import annotations
+
+import pytest
+from tests.suite_process import Measured, run_suites, strict
+
+from results.store import load_run
+
+GOOD = """
+import torch
+
+def attention(q, k, v, causal=False):
+    assert not causal
+    return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+"""
+
+# One kernel per fault; each computes the tiny call that decides whether it is available.
+FAULTS = {
+    "torch_oom": ("torch.OutOfMemoryError('wanted 3 GiB')", "oom"),
+    "cuda_oom": ("RuntimeError('CUDA error: out of memory')", "oom"),
+    "wordy_oom": ("RuntimeError('x. CUDA out of memory. Tried to allocate')", "oom"),
+    "python_oom": ("MemoryError()", "oom"),
+    "cpu_oom": ("RuntimeError(\"DefaultCPUAllocator: can't allocate memory\")", "oom"),
+    "triton_resources": ("OutOfResources('shared memory')", "unsupported"),
+    "plain_error": ("ValueError('no such shape')", "error"),
+}
+FAULTY = """
+import torch
+
+class OutOfResources(Exception):
+    pass
+
+def last(q, k, v):
+    return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+""" + "".join(
+    f"""
+def {name}(q, k, v):
+    if q.shape[2] == 16:
+        return last(q, k, v)
+    raise {raised}
+"""
+    for name, (raised, _) in FAULTS.items()
+)
+
+SMALL = ("--problem", "B=1,T=48,H=2,d_h=16", "--baseline", "none", "--benchmark-max-time", "0.05")
+
+
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    folder = tmp_path_factory.mktemp("elsewhere")
+    sizes = ("--problem", "B=1,T=48,H=2,d_h=16", "--problem", "B=2,T=33,H=4,d_h=8,causal")
+    limits = ("--benchmark-max-time", "0.05", "--benchmark-json", str(folder / "own.json"))
+    return run_suites(folder, "--impl", "kernel.py:attention", *sizes, *limits, kernel=GOOD)
+
+
+def test_a_kernel_from_another_folder_is_measured_beside_the_baseline(brought: Measured):
+    assert brought.code == 0, brought.output
+    by_name = {}
+    for cell in brought.cells:
+        by_name.setdefault(cell["implementation"], []).append(cell["status"])
+    assert len(by_name) == 2 and by_name["naive"] == ["ok", "ok"]
+    (own,) = (v for k, v in by_name.items() if k != "naive")
+    assert own == ["ok", "error"], "its own assertion fails on the causal problem"
+
+
+def test_what_is_written_is_what_results_reads(brought: Measured):
+    run = load_run(brought.folder)
+    assert run.state == "finished"
+    assert run.counts == brought.header["counts"]
+    ok = [c for c in run.cells if c.status == "ok"]
+    assert all(c.timing and c.timing.n >= 3 and c.bound and c.check for c in ok)
+    assert {p.decision for p in run.header.plan} == {"run"}
+
+
+def test_the_launch_file_is_strict_and_in_pytest_benchmarks_schema(brought: Measured):
+    launch = strict((brought.folder / "launch-1.json").read_text())
+    assert {"machine_info", "commit_info", "benchmarks", "version"} <= set(launch)
+    assert len(launch["benchmarks"]) == brought.header["counts"]["ok"]
+    for entry in launch["benchmarks"]:
+        assert entry["params"]["T_q"] in (48, 33)
+        assert "UNSERIALIZABLE" not in str(entry)
+    own = strict((brought.folder.parents[2] / "own.json").read_text())
+    assert len(own["benchmarks"]) == len(launch["benchmarks"]), "--benchmark-json keeps its meaning"
+
+
+def test_cells_that_raise_get_their_status_and_the_sweep_goes_on(tmp_path):
+    names = [f"kernel.py:{name}" for name in (*FAULTS, "last")]
+    found = run_suites(tmp_path, "--impl", ",".join(names), *SMALL, kernel=FAULTY)
+    told = {c["implementation"]: c for c in found.cells}
+    expected = {name: status for name, (_, status) in FAULTS.items()} | {"last": "ok"}
+    assert {name: cell["status"] for name, cell in told.items()} == expected
+    assert all(c["reasons"] and c["timing"] is None for n, c in told.items() if n != "last")
+    assert found.code == 1, "an error fails, out of memory does not"
+    assert "1 failed, 1 passed, 6 skipped" in found.output
+
+
+def test_a_wrong_kernel_keeps_its_time_is_marked_and_fails(tmp_path):
+    wrong = GOOD.replace("assert not causal\n    return", "return 1.01 *")
+    found = run_suites(tmp_path, "--impl", "kernel.py:attention", *SMALL, kernel=wrong)
+    (cell,) = found.cells
+    assert found.code == 1 and cell["status"] == "wrong"
+    assert cell["timing"]["median_s"] > 0 and not cell["check"]["ok"]
+    assert "launch-1.json" not in [p.name for p in found.folder.iterdir()]
+
+
+def test_a_kernel_that_turns_wrong_while_timed_is_caught_after(tmp_path):
+    turning = GOOD.replace("def attention", "calls = [0]\n\ndef attention").replace(
+        "assert not causal", "calls[0] += 1\n    if calls[0] > 9: v = v * 1.1"
+    )
+    found = run_suites(tmp_path, "--impl", "kernel.py:attention", *SMALL, kernel=turning)
+    (cell,) = found.cells
+    assert cell["status"] == "wrong" and cell["check"]["after_timing"]
+
+
+def test_checked_not_timed_when_pytest_benchmark_is_disabled(tmp_path):
+    found = run_suites(
+        tmp_path, "--impl", "kernel.py:attention", "--benchmark-disable", *SMALL, kernel=GOOD
+    )
+    (cell,) = found.cells
+    assert cell["status"] == "skipped" and cell["check"]["ok"] and cell["timing"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--impl", "naiv"), 'did you mean "naive"'),
+        (("--benchmark-timer", "time.time"), "--benchmark-timer is refused"),
+        (("--resume", "nothing"), 'no run called "nothing"'),
+    ],
+)
+def test_an_option_without_meaning_is_refused_before_collecting(tmp_path, arguments, told):
+    found = run_suites(tmp_path, *arguments)
+    assert found.code == 4 and told in found.output and "Traceback" not in found.output
+    assert found.folders == ()
