@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -35,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RunNotFound as error:
         print(f"results: {error}", file=sys.stderr)
         return USAGE
+    except BrokenPipeError:
+        # `| head` has seen enough; the interpreter's last flush must not complain of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (SchemaError, OSError) as error:
         print(f"results: {error}", file=sys.stderr)
         return BROKEN

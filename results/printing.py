@@ -28,7 +28,7 @@ def print_list(summaries: Sequence[RunSummary], console: Console) -> None:
             table.add_row(summary.name, summary.machine_key, summary.error, summary.state)
             continue
         when = header.created_utc.replace("T", " ").removesuffix("Z")
-        commit = f"{header.commit or 'no commit'}{' (dirty)' if header.dirty else ''}"
+        commit = f"{(header.commit or 'no commit')[:9]}{' (dirty)' if header.dirty else ''}"
         run = f"{summary.name}\n{when}\n{commit}"
         machine = f"{header.device}\n{summary.machine_key}"
         table.add_row(run, machine, _counts_text(summary.counts or {}), summary.state)

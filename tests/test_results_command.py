@@ -180,6 +180,19 @@ runpy.run_module("results", run_name="__main__")
     assert strict(done.stdout)["counts"]["ok"] == 25
 
 
+def test_a_reader_that_stops_early_is_no_error(run_directory, tmp_path):
+    records = [cell("naive", Problem.parse(f"T={T},H=4,d_h=40"), 0.01) for T in range(1, 200)]
+    run_directory(records=records)
+    command = [sys.executable, "-m", "results", "show", "--json", "--store", tmp_path / "runs"]
+    reading = subprocess.PIPE
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=reading, stderr=reading) as shown:
+        assert shown.stdout and shown.stderr
+        shown.stdout.read(1)
+        shown.stdout.close()
+        told = shown.stderr.read().decode()
+    assert (shown.returncode, told) == (0, f"store: {tmp_path / 'runs'}\n")
+
+
 def test_the_store_is_the_checkouts_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("ATTNBENCH_STORE", raising=False)
     code = "import sys; sys.path.insert(0, sys.argv[1]); import results.store as store; "
