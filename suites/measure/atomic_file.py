@@ -12,7 +12,7 @@ from typing import Any
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record as strict JSON, so that a reader sees the old file or the new, never half.
+    """Write a record as strict JSON: a reader sees the old file or the new, never half.
 
     Raises:
         OSError: it could not be written; the message names the path, the old file stays.

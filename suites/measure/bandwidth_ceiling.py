@@ -13,6 +13,7 @@ from suites.measure.windows import Rate, Work, by_provider
 
 _ASSUMED_L2_BYTES = 1 << 20
 _ASSUMED_LLC_BYTES = 32 << 20
+_LEAST_DRAM_BYTES = 128 << 20
 _EXPONENTIALS = 32 * 1024
 
 
@@ -36,12 +37,12 @@ def levels(threads: int) -> list[Level]:
     found = [Level("l2", l2, l2 // 2)]
     if llc > 4 * l2:
         found.append(Level("llc", llc, llc // 4))
-    found.append(Level("dram", None, max(4 * llc, 128 << 20)))
+    found.append(Level("dram", None, max(4 * llc, _LEAST_DRAM_BYTES)))
     return found
 
 
 def works(threads: int) -> list[Work]:
-    """A copy and a read of every level's working set, and the exponential of an L2-sized array."""
+    """A copy and a read of every level's working set, and exponentials within the L2."""
     found: list[Work] = []
     for level in levels(threads):
         found += _works_of(level)
@@ -79,8 +80,9 @@ def exp_records(rates: Sequence[Rate]) -> dict[str, Any]:
 
 def _works_of(level: Level) -> list[Work]:
     n_bytes = level.working_set_bytes // 8 * 8
-    source, target = torch.randn(n_bytes // 8), torch.empty(n_bytes // 8)
-    whole, largest = torch.randn(n_bytes // 4), torch.empty(())
+    # Not zeros: the kernel backs untouched zeroed pages by one page, which any cache holds.
+    source, target = torch.ones(n_bytes // 8), torch.ones(n_bytes // 8)
+    whole, largest = torch.ones(n_bytes // 4), torch.empty(())
     return [
         # Half the bytes are read, half written; a copy counts both.
         Work(f"copy {level.name}", "copy", lambda: target.copy_(source), n_bytes, n_bytes),

@@ -7,13 +7,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from impls.interface.devices import datasheet
 from impls.interface.problem import Problem
 from suites.measure import (
     allocator,
@@ -32,6 +32,11 @@ STORE = ROOT / "results" / "ceilings"
 VALID_FOR = timedelta(days=7)
 ABOVE_BY = 0.03
 
+_DATASHEET = (
+    *("key", "fp32_flop_per_s", "tf32_flop_per_s", "bf16_flop_per_s", "fp16_flop_per_s"),
+    *("bytes_per_s", "source", "confidence"),
+)
+
 # A change of what is measured makes the kept files of the earlier procedure invalid.
 PROCEDURE = 1
 
@@ -41,7 +46,7 @@ def ceilings_for(
     threads: int = 1,
     *,
     fresh: bool = False,
-    store: Path = STORE,
+    store: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """The ceilings record of a device at so many threads: the kept one, or measured now.
@@ -49,7 +54,7 @@ def ceilings_for(
     A kept one is at most 7 days old and of this device, torch and procedure. Contended ones are
     returned, marked, and not kept.
     """
-    path = store / _file_name(device_name, threads)
+    path = (store or STORE) / _file_name(device_name, threads)
     kept = None if fresh else _kept(path)
     if kept is not None:
         return kept
@@ -125,10 +130,9 @@ def is_above_ceiling(time_s: float, bound_record: Mapping[str, Any] | None) -> b
 
 def datasheet_of(device_name: str) -> dict[str, Any] | None:
     """The vendor's figures of this device, None where the table does not know it."""
-    from impls.interface.devices import datasheet
-
-    row = datasheet(device.describe(device_name).name)
-    return None if row is None else asdict(row)
+    facts = device.describe(device_name)
+    row = datasheet(facts.name, facts.sm_count, facts.memory_total_bytes)
+    return None if row is None else {name: getattr(row, name) for name in _DATASHEET}
 
 
 def _level(n_bytes: int, cache: str, bandwidth: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

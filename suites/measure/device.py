@@ -34,6 +34,7 @@ class DeviceFacts:
     l2_bytes: int | None
     llc_bytes: int | None
     compute_capability: tuple[int, int] | None = None
+    sm_count: int | None = None
     count: int | None = None
     uuid: str | None = None
 
@@ -81,6 +82,7 @@ def describe(device: str) -> DeviceFacts:
         l2_bytes=properties.L2_cache_size or None,
         llc_bytes=properties.L2_cache_size or None,
         compute_capability=(properties.major, properties.minor),
+        sm_count=properties.multi_processor_count,
         count=torch.cuda.device_count(),
         uuid=str(properties.uuid) if hasattr(properties, "uuid") else None,
     )
@@ -99,7 +101,7 @@ def empty_cache(device: str) -> None:
 
 
 def state(device: str) -> dict[str, float | None]:
-    """The `device_state` record of a cell: clock, power, temperature, energy; None where absent."""
+    """The `device_state` record of a cell; each reading None where absent."""
     uuid = describe(device).uuid if device == "cuda" else None
     return nvml.state(uuid) if uuid else dict(nvml.NO_STATE)
 

@@ -84,7 +84,7 @@ def is_precise(samples: Sequence[float], target: float) -> bool:
 
 
 def is_steady(samples: Sequence[float], window: int, tolerance: float) -> bool:
-    """Whether the medians of the last two windows of `window` samples agree within `tolerance`."""
+    """Whether the medians of the last two windows agree within `tolerance`, relative."""
     if len(samples) < 2 * window:
         return False
     before = statistics.median(samples[-2 * window : -window])

@@ -51,7 +51,7 @@ def _open(uuid: str) -> tuple[Any, Any]:
     Never by index: NVML counts all GPUs, torch only those of CUDA_VISIBLE_DEVICES.
     """
     try:
-        import pynvml as nvml  # pyright: ignore[reportMissingImports]
+        import pynvml as nvml  # pyright: ignore[reportMissingImports]  # an extra, often absent
     except ImportError:
         return None, None
     try:
