@@ -37,7 +37,8 @@ class CudaRate:
 def gemm_records(cuda: Cuda | None = None) -> dict[str, Any]:
     """The `gemm` record: torch.mm (cuBLAS) per dtype.
 
-    Of two sizes the one with the better spaced rate. float32 is what torch makes of it by its settings; TF32 only where the user turned it on.
+    Of two sizes the one with the better spaced rate. float32 is what torch makes of it by its
+    settings; TF32 only where the user turned it on.
     """
     cuda = cuda or TorchCuda()
     found: dict[str, Any] = {}
