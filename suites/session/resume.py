@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,15 @@ from suites.session.sweep import Cell
 class Resumed:
     """A run directory to go on with.
 
-    `done` are the keys of its finished cells; `crashed` that of the one its process died in.
+    `done` are the keys of its finished cells, `counts` those by status; `crashed` is the plan's
+    entry of the cell its process died in, which is not tried again.
     """
 
     path: Path
     header: Mapping[str, Any]
     done: frozenset[str]
-    crashed: str | None
+    counts: Mapping[str, int]
+    crashed: Mapping[str, Any] | None
 
     @property
     def brought(self) -> tuple[str, ...]:
@@ -40,7 +43,7 @@ class Resumed:
         """
         left = []
         for entry in self.header["plan"]:
-            if entry["suite"] != suite or entry["cell"] in self.done:
+            if entry["suite"] != suite or entry["cell"] in self.done or entry is self.crashed:
                 continue
             name = entry["implementation"]
             if name not in known:
@@ -89,15 +92,20 @@ def resume(runs: Path, name: str) -> Resumed:
     header = json.loads((path / RUN).read_text(encoding="utf-8"))
     journal = path / CELLS
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
-    done = frozenset(filter(None, map(_key_of, lines)))
+    records = [record for line in lines if (record := _record(line))]
+    done = frozenset(record["cell"] for record in records)
+    counts = Counter(record["status"] for record in records)
     running = path / RUNNING
-    crashed = _key_of(running.read_text(encoding="utf-8")) if running.exists() else None
-    return Resumed(path, header, done, crashed if crashed not in done else None)
+    lost = _record(running.read_text(encoding="utf-8")) if running.exists() else None
+    crashed = (e for e in header["plan"] if lost and e["cell"] == lost["cell"])
+    return Resumed(
+        path, header, done, counts, next((e for e in crashed if e["cell"] not in done), None)
+    )
 
 
-def _key_of(line: str) -> str | None:
-    """The cell of a journal line; None when a crash cut it off."""
+def _record(line: str) -> dict[str, Any] | None:
+    """A journal line; None when a crash cut it off."""
     try:
-        return json.loads(line)["cell"]
-    except (json.JSONDecodeError, KeyError, TypeError):
+        return json.loads(line)
+    except json.JSONDecodeError:
         return None

@@ -82,6 +82,9 @@ class Session:
         if self.resumed is not None:
             self.plan = self.resumed.plan_for(cells, key)
             self.directory = RunDirectory(self.resumed.path)
+            self.counts = dict(self.resumed.counts)
+            if self.resumed.crashed is not None:
+                self._journal_crash(self.resumed.crashed)
         else:
             self.plan = {p.cell.key: p for p in self._decide(cells, implementations, facts)}
             self.directory = RunDirectory.create(store, key, environment.get("commit"))
@@ -115,8 +118,6 @@ class Session:
         reasons = reasons_against(cell.implementation, cell.problem, self.device, needs)
         if reasons:
             return self._close("unsupported", reasons)
-        if self.resumed is not None and self.resumed.crashed == cell.key:
-            return self._close("crashed", ["the process died while measuring it"])
         self.directory.start(cell.key, name, cell.problem.id, cell.pass_)
         measured = measure_cell(cell, self._conditions, self._memory)
         status, why = self._close(measured.pop("status"), measured.pop("reasons"), measured)
@@ -145,6 +146,13 @@ class Session:
         self._run |= {"finished_utc": utc_now(), "interrupted": is_interrupted}
         self._write_run()
         self.directory.close()
+
+    def _journal_crash(self, entry: Mapping[str, Any]) -> None:
+        """Name the cell that ended the process, before another one is noted as running."""
+        identity = {k: v for k, v in entry.items() if k not in ("decision", "reason", "estimate_s")}
+        self._open = {"schema": 1, **identity, "settings_version": SETTINGS_VERSION, "launch": 1}
+        self._started = time.monotonic()
+        self._close("crashed", ["the process died while measuring it"])
 
     def _find_unavailable(self, implementations: Sequence[Implementation], tell: Tell) -> None:
         for implementation in implementations:
