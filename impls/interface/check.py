@@ -20,8 +20,9 @@ from impls.interface.reference import Expected, Reference
 K = 3.0
 
 # The floor is for rows where the plain formula is exact by luck (one key: out = v, error 0). In
-# units of a typical term summed, or of the largest result. float32: 16 roundings of an accumulator. bfloat16 and float16:
-# a quarter of an epsilon, half of one rounding of the result. float64: the reference's own error.
+# units of a typical term summed, or of the largest result. float32: 16 roundings of an accumulator.
+# bfloat16 and float16: a quarter of an epsilon, half of one rounding of the result. float64: the
+# reference's own error.
 FLOORS = {
     "float64": 64 * torch.finfo(torch.float64).eps,
     "float32": 16 * torch.finfo(torch.float32).eps,

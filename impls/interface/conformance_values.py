@@ -56,6 +56,25 @@ def _tiny_scores(inputs: Inputs) -> Inputs:
     return inputs
 
 
+def _last_key_dominates(inputs: Inputs) -> Inputs:
+    """Nearly all weight is on the last key: whoever misses it, or sees it too early, is far off."""
+    inputs.q.abs_()
+    inputs.k[:, :, -1:].fill_(2.0)
+    return inputs
+
+
+def _large_values(inputs: Inputs) -> Inputs:
+    inputs.v.mul_(100.0)
+    return inputs
+
+
+def _far_from_zero(inputs: Inputs) -> Inputs:
+    """Scores and values share a large part: small differences of large numbers count."""
+    inputs.q.add_(2.0)
+    inputs.v.add_(10.0)
+    return inputs
+
+
 def _overflowing(inputs: Inputs) -> Inputs:
     """Two of three keys have the score 741455, the third its negative: out = mean of two values."""
     inputs.q.fill_(256.0)
@@ -84,7 +103,7 @@ def _transposed_storage(inputs: Inputs) -> Inputs:
 
 
 def _slice_of_a_nan_cache(inputs: Inputs) -> Inputs:
-    """Keys and values are the first rows of longer buffers of NaN: past T_kv nothing may be read."""
+    """Keys and values begin longer buffers of NaN, which nobody may read past T_kv."""
 
     def cached(tensor: torch.Tensor) -> torch.Tensor:
         B, H, T, d = tensor.shape
@@ -102,6 +121,9 @@ VALUES: dict[str, Callable[[Inputs], Inputs]] = {
     "negative scores": _negative_scores,
     "equal keys": _equal_keys,
     "tiny scores": _tiny_scores,
+    "last key dominates": _last_key_dominates,
+    "large values": _large_values,
+    "far from zero": _far_from_zero,
     "overflowing": _overflowing,
     "every second element": _every_second,
     "transposed storage": _transposed_storage,

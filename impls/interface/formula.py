@@ -42,8 +42,8 @@ class Terms:
 class Rows:
     """Some query rows of some heads, with all their keys.
 
-    q (heads, rows, d_h), d_out (heads, rows, d_v), k and v (heads, T_kv, d). `b` and `h` (heads,) say
-    which heads, `rows` (rows,) which queries.
+    q (heads, rows, d_h), d_out (heads, rows, d_v), k and v (heads, T_kv, d). `b` and `h` (heads,)
+    say which heads, `rows` (rows,) which queries.
     """
 
     b: torch.Tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ def profiled_names(call: Callable[[], Any], device: str) -> list[str]:
 
     On a GPU, kernels beside the operators that launched them. Slow: not inside a clock.
     """
+    # Read when the first profile starts; without it the profiler's library writes to stderr.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)

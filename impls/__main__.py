@@ -1,0 +1,221 @@
+"""`python -m impls list | check | cost`: what there is, is it right, what a problem costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from impls.interface.cost import CONVENTIONS, Cost, cost
+from impls.interface.problem import PASSES, Problem
+
+_LIST_EXAMPLES = """examples:
+  python -m impls list
+  python -m impls list --device cuda --json"""
+_CHECK_EXAMPLES = """examples:
+  python -m impls check naive sdpa_flash
+  python -m impls check --impl mykernel.py:attention"""
+_COST_EXAMPLES = """examples:
+  python -m impls cost --problem "B=4,T=8192,H=32,H_kv=8,d_h=128,causal,bfloat16"
+  python -m impls cost --problem "T_q=1,T_kv=65536,H=32,d_h=128" --json"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when all is right, 1 when a check is wrong, 2 when it was misused."""
+    given = _parser().parse_args(arguments)
+    try:
+        return given.command(given)
+    except ValueError as error:
+        print(f"python -m impls: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m impls", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="list | check | cost")
+
+    def command(name: str, run: Any, text: str, examples: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        added.set_defaults(command=run)
+        added.add_argument("--json", action="store_true", help="JSON on stdout, nothing else there")
+        return added
+
+    listing = command("list", _list, "every implementation, and whether it runs", _LIST_EXAMPLES)
+    checking = command(
+        "check", _check, "try the conformance matrix, against float64", _CHECK_EXAMPLES
+    )
+    costing = command(
+        "cost", _cost, "pairs, FLOP, exponentials and bytes of a problem", _COST_EXAMPLES
+    )
+    checking.add_argument("names", nargs="*", metavar="NAME", help="which; all without a name")
+    for added in (listing, checking):
+        added.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+        added.add_argument(
+            "--impl",
+            action="append",
+            default=[],
+            metavar="x.y:function",
+            help="bring a kernel: package.module:function or path/to/file.py:function; repeatable",
+        )
+    costing.add_argument("--problem", required=True, help='"B=4,T=8192,H=32,d_h=128,causal"')
+    costing.add_argument("--flop-convention", choices=CONVENTIONS, default="exact")
+    return parser
+
+
+def _list(given: argparse.Namespace) -> int:
+    from impls.interface.availability import availability, version_of
+    from impls.interface.registry import implementations
+    from impls.interface.tables import print_implementations
+
+    device = _device(given.device)
+    rows = []
+    for implementation in implementations(given.impl).values():
+        _progress(f"trying {implementation.name}")
+        reasons = availability(implementation, device)
+        rows.append((implementation, version_of(implementation), reasons))
+    _progress("")
+    if given.json:
+        records = [_described(one, version, why, device) for one, version, why in rows]
+        print(json.dumps(records, indent=2))
+        return 0
+    print_implementations(_console(), rows, device)
+    available = sum(not reasons for _, _, reasons in rows)
+    print(f"{available} of {len(rows)} implementations are available on {device}")
+    return 0
+
+
+def _described(
+    implementation: Any, version: str, reasons: list[str], device: str
+) -> dict[str, Any]:
+    from impls.interface.tables import supports
+
+    can = implementation.capabilities
+    return {
+        "implementation": implementation.name,
+        "summary": implementation.summary,
+        "version": version,
+        "device": device,
+        "available": not reasons,
+        "reasons": reasons,
+        "proven_in": implementation.proven_in,
+        "needs_compiler": implementation.needs_compiler,
+        "source": implementation.source,
+        "supports_here": supports(implementation, device),
+        "capabilities": {f.name: getattr(can, f.name) for f in fields(can) if f.name != "further"},
+    }
+
+
+def _check(given: argparse.Namespace) -> int:
+    from impls.interface import interpreted
+    from impls.interface.availability import availability
+    from impls.interface.conformance import Conformance, conformance
+    from impls.interface.registry import select
+    from impls.interface.tables import print_conformance, summary
+
+    started = time.perf_counter()
+    device = _device(given.device)
+    chosen = select(given.names, given.impl)
+    # The interpreter's processes run beside this one.
+    children = {
+        name: interpreted.start(one)
+        for name, one in chosen.items()
+        if interpreted.needs_interpreter(one, device)
+    }
+    found: list[Conformance] = []
+    unavailable: dict[str, list[str]] = {}
+    for name, one in chosen.items():
+        _progress(f"{name}: starting")
+        if name in children:
+            result, reasons = interpreted.finish(one, children[name])
+        elif reasons := availability(one, device):
+            result = None
+        else:
+            is_interpreted = one.proven_in == "interpreter" and interpreted.is_interpreting()
+            result = conformance(
+                one,
+                device,
+                where="interpreter" if is_interpreted else "device",
+                progress=lambda done, of, name=name: _progress(f"{name}: case {done} of {of}"),
+            )
+        if result is None:
+            unavailable[name] = reasons
+        else:
+            found.append(result)
+    _progress("")
+    ok = all(one.ok for one in found)
+    line = f"{summary(found, unavailable)} ({time.perf_counter() - started:.0f} s)"
+    if given.json:
+        record = {
+            "ok": ok,
+            "device": device,
+            "implementations": [one.to_json() for one in found],
+            "unavailable": unavailable,
+        }
+        print(json.dumps(record, indent=2, allow_nan=False))
+        print(line, file=sys.stderr)
+    else:
+        print_conformance(_console(), found, unavailable)
+        print(f"\n{line}")
+    return 0 if ok else 1
+
+
+def _cost(given: argparse.Namespace) -> int:
+    problem = Problem.parse(given.problem)
+    costs: dict[str, Cost] = {
+        pass_: cost(problem, pass_, given.flop_convention) for pass_ in PASSES
+    }
+    if given.json:
+        passes = {p: asdict(c) | {"flop_per_byte": c.intensity} for p, c in costs.items()}
+        print(json.dumps({"problem": problem.to_json(), "passes": passes}, indent=2))
+        return 0
+    from impls.interface.tables import print_cost
+
+    print(f"{problem.id} ({given.flop_convention} FLOP convention)")
+    print_cost(_console(), costs)
+    return 0
+
+
+def _device(asked: str) -> str:
+    import torch
+
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device cuda: torch sees no CUDA device here; try --device cpu")
+    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    # Reports are read in logs too: 80 columns there whatever the terminal of the moment.
+    return Console(width=None if sys.stdout.isatty() else 80, highlight=False, soft_wrap=False)
+
+
+def _progress(text: str) -> None:
+    """One line on stderr, rewritten on a terminal; in a log only the lines that begin a subject."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+    elif text and " case " not in text:
+        print(text, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`head`) has gone: what it wanted is written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)

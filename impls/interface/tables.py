@@ -1,0 +1,142 @@
+"""What `python -m impls` prints: implementations, a conformance run, a cost, within 80 columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from impls.interface.attention import NEEDS, Implementation, reasons_against
+from impls.interface.conformance import Conformance
+from impls.interface.conformance_trial import Outcome
+from impls.interface.cost import Cost
+from impls.interface.problem import Problem
+
+_SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float64": "f64"}
+
+
+def supports(implementation: Implementation, device: str) -> list[str]:
+    """What it supports on `device`, in a few words: dtypes, then the rest.
+
+    Each word is one tiny problem that it has no more against than against the plain one.
+    """
+    can = implementation.capabilities
+    plain = Problem(B=1, T_q=16, T_kv=16, H=2, d_h=64, dtype=can.dtypes[0])
+    anyway = set(reasons_against(implementation, plain, device))
+
+    def has(needs: Sequence[str] = (), **changes: Any) -> bool:
+        against = reasons_against(implementation, plain.with_(**changes), device, needs)
+        return not set(against) - anyway
+
+    words = [_SHORT[dtype] for dtype in can.dtypes]
+    words += [need for need in NEEDS if has([need])]
+    words += [
+        word
+        for word, changes in (
+            ("causal", {"causal": True}),
+            ("causal T_q ≠ T_kv", {"causal": True, "T_q": 8}),
+            ("window", {"causal": True, "window": 4}),
+            ("GQA", {"H_kv": 1}),
+            ("d_v ≠ d_h", {"d_v": 32}),
+        )
+        if has(**changes)
+    ]
+    words += [f"d_h ≤ {can.max_d_h}"] if can.max_d_h is not None else []
+    words += [f"d_h % {can.d_h_multiple_of} = 0"] if can.d_h_multiple_of > 1 else []
+    return words
+
+
+def print_implementations(
+    console: Console, rows: Sequence[tuple[Implementation, str, list[str]]], device: str
+) -> None:
+    """A table of (implementation, version, reasons why it is not available here)."""
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("implementation", no_wrap=True)
+    table.add_column("here")
+    table.add_column("version")
+    table.add_column("supports, or why it is not available", ratio=1)
+    for implementation, version, reasons in rows:
+        text = "; ".join(reasons) if reasons else ", ".join(supports(implementation, device))
+        here = "no" if reasons else "yes"
+        table.add_row(implementation.name, here, escape(version), escape(text))
+    console.print(table)
+
+
+def print_conformance(
+    console: Console, found: Sequence[Conformance], unavailable: dict[str, list[str]]
+) -> None:
+    """One row per implementation, then every wrong check, what is not supported, who is absent."""
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("implementation", no_wrap=True)
+    table.add_column("on", no_wrap=True)
+    for name in ("passed", "wrong", "unsupported"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("NaN safe", no_wrap=True)
+    table.add_column("repeats")
+    table.add_column("time_s", justify="right")
+    for one in found:
+        table.add_row(
+            one.implementation,
+            one.device if one.where == "device" else one.where,
+            *(str(len(one.of(status))) for status in ("passed", "wrong", "unsupported")),
+            one.properties.get("masked_garbage_safe", "unknown"),
+            one.properties.get("bitwise_repeatable", "unknown"),
+            f"{one.elapsed_s:.1f}",
+        )
+    console.print(table)
+    for one in found:
+        for outcome in one.of("wrong"):
+            _print_wrong(console, one.implementation, outcome)
+    for one in found:
+        counted = Counter(reason for o in one.of("unsupported") for reason in o.reasons)
+        if counted:
+            told = "; ".join(f"{reason} ({n})" for reason, n in counted.most_common(8))
+            more = "; …" if len(counted) > 8 else ""
+            console.print(f"\n{one.implementation} does not support: {told}{more}", markup=False)
+    if unavailable:
+        console.print("\nnot available here:")
+    for name, reasons in unavailable.items():
+        console.print(f"  {name}: {'; '.join(reasons)}", markup=False)
+
+
+def _print_wrong(console: Console, name: str, outcome: Outcome) -> None:
+    console.print(f"\nWRONG {name}, {outcome.ask} of {outcome.case}", markup=False)
+    for reason in outcome.reasons:
+        console.print(f"  {reason}", markup=False)
+
+
+def summary(found: Sequence[Conformance], unavailable: dict[str, list[str]]) -> str:
+    """The run in one line."""
+    counts = {
+        status: sum(len(one.of(status)) for one in found)
+        for status in ("passed", "wrong", "unsupported")
+    }
+    refused = [one.implementation for one in found if not one.of("passed")]
+    line = (
+        f"{len(found)} implementations checked: {counts['passed']} checks passed, "
+        f"{counts['wrong']} wrong, {counts['unsupported']} unsupported"
+    )
+    line += f"; nothing passed of {', '.join(refused)}" if refused else ""
+    return line + (f"; {len(unavailable)} not available here" if unavailable else "")
+
+
+def print_cost(console: Console, costs: dict[str, Cost]) -> None:
+    """One column per pass."""
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("")
+    for pass_ in costs:
+        table.add_column(pass_, justify="right")
+    rows = {
+        "pairs per head": lambda c: f"{c.pairs:,}",
+        "FLOP": lambda c: f"{c.flop:,}",
+        "exponentials": lambda c: f"{c.exp:,}",
+        "compulsory bytes": lambda c: f"{c.compulsory_bytes:,}",
+        "FLOP / byte": lambda c: "-" if c.intensity is None else f"{c.intensity:.1f}",
+    }
+    for name, shown in rows.items():
+        table.add_row(name, *(shown(c) for c in costs.values()))
+    console.print(table)
