@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from suites.measure import cuda_ceilings
 from suites.measure.clocks import Settings
 from suites.measure.cuda_clock import measure_cuda
 
@@ -234,3 +235,14 @@ def test_first_ten_and_steady_medians_are_both_kept():
     ).timing()
     assert timing["first_ten_median_s"] == pytest.approx(1e-3)
     assert timing["median_s"] == pytest.approx(2e-3)
+
+
+def test_a_ceiling_is_measured_sustained_and_spaced(monkeypatch):
+    monkeypatch.setattr(cuda_ceilings, "_RAMP_S", 0.0)
+    cuda = FakeCuda()
+    rate = cuda_ceilings._rate(cuda, cuda.call, amount=2e9, cache="cold", size=4096)
+    # 2e9 in 1 ms, whether alone or back to back: this device has no clock to boost.
+    assert rate.spaced == rate.median_spaced == pytest.approx(2e12)
+    assert rate.sustained == rate.median_sustained == pytest.approx(2e12)
+    # Back to back: 80 ms of calls of 1 ms between one pair of events, nothing between them.
+    assert cuda.log[-82:] == ["event", *["call"] * 80, "event", "synchronize"][-82:]

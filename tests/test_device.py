@@ -87,6 +87,12 @@ def test_without_a_gpu_there_is_nothing_to_tell(no_gpu_listed, built_without_cud
         device.choose("cuda")
 
 
+def test_a_cpu_that_was_asked_for_needs_no_answer_about_gpus(monkeypatch):
+    monkeypatch.setattr(device, "_reason_against_cuda", None)
+    monkeypatch.setattr(device, "_is_gpu_listed", None)
+    assert device.choose("cpu") == device.Chosen("cpu")
+
+
 def test_an_unknown_device_is_refused():
     with pytest.raises(ValueError, match='device "tpu" is not known'):
         device.choose("tpu")

@@ -51,12 +51,13 @@ def measure_cuda(
     """
     if first_call_s is None:
         first_call_s = _first_call_s(call, cuda, before_each)
-    cycles_per_s = _cycles_per_s(cuda)
     work: Callable[[], object] = cuda.capture(rotated) if cache == "graph" else call
     calls = len(rotated) if cache == "graph" else 1
     flush = cuda.flush_buffer(least_flush_bytes(cuda)) if cache == "cold" else None
     sample_s, warmup_n = _warm_up(work, cuda, settings, before_each)
     host_s = _host_s(work, cuda, before_each)
+    # After the warm-up: an idle device's clock is slower, and the spin would be too short.
+    cycles_per_s = _cycles_per_s(cuda)
     spin_s = min(_LONGEST_SPIN_S, _SPIN_FACTOR * host_s + _SPIN_MARGIN_S)
     step = _Step(work, calls, before_each, flush, max(1, int(spin_s * cycles_per_s)))
     batch = max(1, min(_MOST_PER_BATCH, int(_BATCH_S / max(sample_s, 1e-9))))
