@@ -106,10 +106,17 @@ def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
     ]
 
 
-def test_two_sessions_never_write_one_run(crashed, tmp_path):
+def test_two_sessions_never_write_one_run(tmp_path):
     from suites.measure.journal import RunDirectory
 
-    folder, found = crashed
+    found = _stopped_in_the_middle(tmp_path, signal.SIGKILL)
     with RunDirectory(found.folder):
-        refused = run_suites(folder, "--resume", found.folder.name)
+        refused = run_suites(tmp_path, "--resume", found.folder.name)
     assert refused.code == 4 and "another process" in refused.output
+    assert load_run(found.folder).cells[-1].status == "crashed", "nothing was changed"
+
+
+def test_a_finished_run_has_nothing_left_to_resume(crashed):
+    folder, found = crashed
+    refused = run_suites(folder, "--resume", found.folder.name)
+    assert refused.code == 4 and "nothing left to measure" in refused.output

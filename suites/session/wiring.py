@@ -138,18 +138,25 @@ def _dtypes(device: str, budget: str) -> tuple[str, ...]:
 
 
 def drop_duplicates(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect cells that an earlier suite has already."""
+    """Deselect cells that an earlier suite has already, and suites with nothing to measure.
+
+    Raises:
+        pytest.UsageError: a run that is resumed has nothing left.
+    """
     seen: set[str] = set()
     kept, dropped = [], []
     for item in items:
         cell = _cell(item)
-        is_new = cell is None or cell.key not in seen
+        is_measured = "cell" in getattr(item, "fixturenames", ())
+        is_new = not is_measured if cell is None else cell.key not in seen
         (kept if is_new else dropped).append(item)
         if cell is not None:
             seen.add(cell.key)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+    if _ASKED in config.stash and (resumed := config.stash[_ASKED].resumed) and not seen:
+        raise pytest.UsageError(f"attnbench: run {resumed.path.name} has nothing left to measure")
 
 
 def begin(session: pytest.Session) -> None:
@@ -251,8 +258,10 @@ def commit_info(config: pytest.Config) -> dict[str, object]:
 
 
 def _cell(item: pytest.Item) -> Any:
+    """The cell of a test; None for other tests, and where a suite has none."""
     callspec = getattr(item, "callspec", None)
-    return callspec.params.get("cell") if callspec else None
+    cell = callspec.params.get("cell") if callspec else None
+    return cell if hasattr(cell, "key") else None
 
 
 def _teller(reporter: Any) -> Any:
