@@ -87,7 +87,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def children():
     """A fresh process with each value of OMP_NUM_THREADS."""
-    return {given: python(CHILD, OMP_NUM_THREADS=given) for given in ("1", None, "abc")}
+    return {given: python(CHILD, OMP_NUM_THREADS=given) for given in ("1", "abc")}
 
 
 def test_threads_recorded_are_those_of_the_run_time(children):
@@ -99,7 +99,7 @@ def test_threads_recorded_are_those_of_the_run_time(children):
 
 def test_threads_that_are_no_number_are_warned_about(children):
     warnings = {given: child["environment"]["warnings"] for given, child in children.items()}
-    assert warnings["1"] == warnings[None] == []
+    assert warnings["1"] == []
     threads = children["abc"]["threads"]
     assert warnings["abc"] == [
         f'OMP_NUM_THREADS="abc" is not a number of threads: torch uses {threads}'
@@ -110,6 +110,12 @@ def test_threads_that_are_no_number_are_warned_about(children):
 def test_only_a_whole_number_of_threads_passes_without_a_warning(given, n, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", given)
     assert len(read_environment("cpu")["warnings"]) == n
+
+
+def test_unset_threads_are_torchs_own_and_no_warning(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    read = read_environment("cpu")
+    assert (read["threads"], read["warnings"]) == (torch.get_num_threads(), [])
 
 
 def test_versions_come_without_importing(children):
