@@ -126,7 +126,7 @@ def test_cpu_time_sees_the_worker_threads_of_a_library():
 
 def test_few_samples_of_a_slow_call_are_flagged_and_bounded():
     began = time.perf_counter()
-    samples = measure_on_cpu(lambda: busy(0.1), settings=replace(QUICK, budget_s=0.2))
+    samples = measure_on_cpu(lambda: busy(0.1), settings=replace(QUICK, budget_s=0.2, overrun=1.0))
     assert len(samples.samples_s) == 3
     assert "low_n" in samples.flags
     assert samples.stop == "budget"
@@ -225,3 +225,12 @@ def test_harness_time_is_small_beside_a_call_of_one_millisecond(capsys):
         harness = max(0.0, elapsed_s - sampled_s - warm_s) / elapsed_s
         print(f"\nharness: {harness:.1%} of the cell's time")
     assert sampled_s < elapsed_s
+
+
+def test_a_budget_may_be_overrun_for_ten_samples_but_not_without_end():
+    settings = replace(QUICK, budget_s=1.0, min_samples=10, least_samples=3, overrun=4.0)
+    some, enough = [1.0] * 4, [1.0, 2.0] * 5
+    assert settings.reason_to_stop(some, 1.5) is None
+    assert settings.reason_to_stop(some, 4.0) == "budget"
+    assert settings.reason_to_stop(some[:2], 9.0) is None
+    assert settings.reason_to_stop(enough, 1.0) == "budget"

@@ -22,7 +22,8 @@ class Settings:
     Attributes:
         target: half-width of the 95 % interval of the median, relative to it.
         min_samples: fewer than these never stop as precise, and are flagged `low_n`.
-        least_samples: taken even when the budget is spent.
+        least_samples: taken even when the budget is spent `overrun` times.
+        overrun: a cell that has fewer than `min_samples` may take so many budgets.
         max_samples: most samples of a cell.
         budget_s: wall time for sampling, cache flushes included, warm-up not.
         min_span_s: samples are spread over at least this wall time, so that a neighbour's short
@@ -35,6 +36,7 @@ class Settings:
     target: float = 0.01
     min_samples: int = 10
     least_samples: int = 3
+    overrun: float = 10.0
     max_samples: int = 1000
     budget_s: float = 1.0
     min_span_s: float = 0.1
@@ -59,7 +61,10 @@ class Settings:
         n = len(samples_s)
         if n >= self.max_samples:
             return "max_samples"
-        if n >= self.least_samples and elapsed_s >= self.budget_s:
+        wanted = (
+            self.least_samples if elapsed_s >= self.overrun * self.budget_s else self.min_samples
+        )
+        if n >= wanted and elapsed_s >= self.budget_s:
             return "budget"
         enough = n >= self.min_samples and elapsed_s >= min(self.min_span_s, self.budget_s)
         # Sorting each time would cost more than short samples do: look at every tenth growth.

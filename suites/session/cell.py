@@ -128,7 +128,7 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> d
             _wait(implementation, conditions.device)
             first_call_s = time.perf_counter() - started
         checks = [_check(call, expected)]
-        seen = executed(call.run, conditions.device)
+        seen = executed(call.run, conditions.device, implementation.synchronize)
         _refuse_fallback(implementation, seen)
         samples = None
         if conditions.is_timed:
