@@ -14,113 +14,14 @@ from impls.interface.attention import Unsupported, attend, reasons_against
 from impls.interface.problem import Problem
 from impls.triton_flash import triton_flash
 from impls.triton_flash.blocks import INTERPRETED, Blocks
-from impls.triton_flash.interpreter import (
-    bf16_is_mended_upstream,
-    guarded,
-    is_interpreting,
-    mend_bf16,
-    shuffled_grid,
-)
+from impls.triton_flash.interpreter import bf16_is_mended_upstream, is_interpreting, mend_bf16
 from impls.triton_flash.launch import attend as launch
+from tests.interpreted_proof import TORCH_DTYPES, assert_right, drawn
 
-TORCH_DTYPES = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
 LENGTHS = (1, 2, 15, 16, 17, 31, 33, 63, 65, 127, 128, 129, 255, 257)
 RECTANGLES = ((1, 5), (5, 1), (1, 257), (31, 65), (65, 31), (129, 64), (64, 129), (100, 230))
 HEAD_SIZES = (16, 40, 64, 80, 96, 128, 192, 256)
 WINDOWS = (1, 2, 15, 31, 32, 33, 64, 100, 1000)
-
-
-def drawn(problem, seed=0):
-    """q, k and v of a problem in its layout, amid NaN where the layout leaves room for it."""
-    generator = torch.Generator().manual_seed(seed)
-    dtype = TORCH_DTYPES[problem.dtype]
-
-    def normal(*shape):
-        return torch.randn(shape, generator=generator).to(dtype)
-
-    B, H, H_kv = problem.B, problem.H, problem.H_kv
-    if problem.layout == "packed":
-        return normal(B, problem.T_q, 3, H, problem.d_h).permute(2, 0, 3, 1, 4).unbind()
-    shapes = (
-        (B, H, problem.T_q, problem.d_h),
-        (B, H_kv, problem.T_kv, problem.d_h),
-        (B, H_kv, problem.T_kv, problem.d_v),
-    )
-    if problem.layout == "bthd":
-        return [normal(b, t, h, d).transpose(1, 2) for b, h, t, d in shapes]
-    return [guarded(normal(*shape)) for shape in shapes]
-
-
-def visible(problem):
-    """(T_q, T_kv), True where a query sees a key, written out pair by pair."""
-    shift = problem.T_kv - problem.T_q
-    seen = torch.ones(problem.T_q, problem.T_kv, dtype=torch.bool)
-    for i in range(problem.T_q if problem.causal else 0):
-        for j in range(problem.T_kv):
-            is_recent = problem.window is None or j > i + shift - problem.window
-            seen[i, j] = j <= i + shift and is_recent
-    return seen
-
-
-def formula(q, k, v, seen, scale, dtype):
-    """Output and lse of softmax(q·kᵀ·scale)·v computed in `dtype`; p rounded as v is."""
-    heads = [h // (q.shape[1] // k.shape[1]) for h in range(q.shape[1])]
-    scores = q.to(dtype) @ k[:, heads].to(dtype).transpose(2, 3) * scale
-    scores = scores.masked_fill(~seen, -math.inf)
-    lse = scores.logsumexp(-1) if scores.shape[-1] else scores.new_full(q.shape[:3], -math.inf)
-    p = torch.exp(scores - scores.amax(-1, keepdim=True).clamp_min(torch.finfo(dtype).min))
-    total = p.sum(-1, keepdim=True)
-    p = p if dtype == torch.float64 else p.to(v.dtype).to(dtype)
-    out = p @ v[:, heads].to(dtype) / total.masked_fill(total == 0, 1.0)
-    return (out if dtype == torch.float64 else out.to(v.dtype)), lse
-
-
-def assert_within(found, exact, formula_found, floor, what):
-    """Max and relative Frobenius error: at most twice the formula's own in that dtype + floor."""
-    assert found.shape == exact.shape, what
-    assert torch.isfinite(found).all(), f"{what} is not finite"
-    assert exact.numel(), f"no {what} to compare"
-
-    def errors(x):
-        difference = x.double() - exact
-        return difference.abs().max().item(), difference.norm().item() / (exact.norm().item() or 1)
-
-    largest = exact.abs().max().item() or 1.0
-    for error, allowed, unit, kind in zip(
-        errors(found), errors(formula_found), (largest, 1.0), ("max", "relative"), strict=True
-    ):
-        assert error <= 2 * allowed + floor * unit, (
-            f"{kind} error of {what}: {error:.3g} > 2 · {allowed:.3g} + {floor * unit:.3g}"
-        )
-
-
-def assert_right(problem, tensors=None, *, scale=None, seeds=(), **launched):
-    """One launch in order and one for each seed's order, against the formula in float64."""
-    q, k, v = drawn(problem) if tensors is None else tensors
-    factor = problem.d_h**-0.5 if scale is None else scale
-    seen = visible(problem)
-    exact, exact_lse = formula(q, k, v, seen, factor, torch.float64)
-    near, near_lse = formula(q, k, v, seen, factor, torch.float32)
-    dead = exact_lse.isneginf()
-    arguments = {"causal": problem.causal, "window": problem.window, "scale": scale, **launched}
-    results = [launch(q, k, v, **arguments)]
-    for seed in seeds:
-        with shuffled_grid(seed):
-            results.append(launch(q, k, v, **arguments))
-    eps = torch.finfo(q.dtype).eps
-    for out, lse in results:
-        assert lse.dtype == torch.float32
-        assert out.dtype == q.dtype
-        assert (out[dead] == 0).all(), "a row without keys is not 0"
-        assert torch.equal(lse.isneginf(), dead), "lse is −inf for the wrong rows"
-        if not dead.all():
-            assert_within(out[~dead], exact[~dead], near[~dead], 2 * eps, "out")
-            assert_within(lse[~dead], exact_lse[~dead], near_lse[~dead], 2e-6, "lse")
-    return results[0]
 
 
 def problem(T_q, T_kv=None, *, H=2, d_h=64, **fields):
