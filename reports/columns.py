@@ -15,7 +15,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its header carries the unit, `show` gives a cell's text, en dash for unknown."""
+    """One column: the unit is in its header; `show` gives a cell's text, a dash for unknown."""
 
     key: str
     header: str

@@ -61,7 +61,7 @@ def swept_size(found: Sequence[Point], prefer: str | None = None) -> str:
 
 
 def facets(found: Sequence[Point], prefer: str | None = None, max_rows: int = 4) -> list[Facet]:
-    """The points as panels: a row for each series of sizes, dtype, pass and cache; full | causal.
+    """The points as panels: rows by series of sizes, dtype, pass and cache; full | causal.
 
     More rows than `max_rows` would be a wall of panels: then only dtype and pass make rows and
     what else differs goes into the series' names.

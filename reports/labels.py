@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
@@ -30,7 +31,7 @@ _AROUND = (
 
 @dataclass
 class Board:
-    """One axes' free space, in pixels: `boxes` are letters, `marks` data, `strokes` thin lines.
+    """One axes' free space in pixels: `boxes` are letters, `marks` data, `strokes` lines.
 
     Limits and size of the axes must be final before the first label is placed.
     """
@@ -39,7 +40,7 @@ class Board:
     boxes: list[Box] = field(default_factory=list)
     marks: list[Box] = field(default_factory=list)
     owners: list[str] = field(default_factory=list)
-    strokes: list[tuple[float, float]] = field(default_factory=list)
+    strokes: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
     def _dpi(self) -> float:
@@ -67,9 +68,8 @@ class Board:
         corners = [self.pixels(x, y) for x, y in zip(xs, ys, strict=True)]
         for (x0, y0), (x1, y1) in itertools.pairwise(corners):
             steps = max(1, int(max(abs(x1 - x0), abs(y1 - y0)) / 4))
-            self.strokes += [
-                (x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1)
-            ]
+            dots = np.linspace((x0, y0), (x1, y1), steps + 1)
+            self.strokes = np.concatenate([self.strokes, dots])
 
     def around(self, anchors: Iterable[tuple[float, float]], gaps: Sequence[float]) -> list[Spot]:
         """Spots near the anchors (data coordinates), the nearest ring of all of them first."""
@@ -113,7 +113,7 @@ class Board:
         if cost(best) >= _COVERS:
             spot = min(
                 self._everywhere(width, height),
-                key=lambda s: cost((0, s)) + _distance(s, spots[0]) / 4,
+                key=lambda s: self._cost(_box(s, width, height)) + _distance(s, spots[0]) / 4,
             )
             if anchor is not None:
                 self._lead(_box(spot, width, height), anchor, look.get("color", "black"))
@@ -164,7 +164,8 @@ class Board:
         cost = 0.0 if outside <= 0 else 4 * _COVERS + 10 * outside
         cost += sum(2 * _COVERS for other in self.boxes if _overlap(_grown(box, 3), other))
         cost += sum(_COVERS for other in self.marks if _overlap(_grown(box, 4), other))
-        crossed = sum(1 for x, y in self.strokes if x0 - 1 < x < x1 + 1 and y0 - 1 < y < y1 + 1)
+        x, y = self.strokes[:, 0], self.strokes[:, 1]
+        crossed = int(np.sum((x0 - 1 < x) & (x < x1 + 1) & (y0 - 1 < y) & (y < y1 + 1)))
         return cost + min(4.0 * crossed, _COVERS - 1)
 
     def _strangeness(self, box: Box, owner: str) -> float:

@@ -18,7 +18,7 @@ _ROW_IN = 0.24
 
 
 def choose(run: Run, panels: Sequence[Facet]) -> Pen:
-    """The pen for these panels: at most `TOP` series in colour, the fastest at their last point.
+    """The pen for these panels: at most `TOP` series in colour, the fastest at their end.
 
     Series named by their implementation alone look the same in every figure of the run.
     """

@@ -34,7 +34,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Roofs:
-    """All lines of a panel; `tops` are the heights that must fit, `ridges` intensities by level."""
+    """All lines of a panel; `tops` are heights that must fit, `ridges` intensities by level."""
 
     lines: tuple[Roof, ...] = ()
     ridges: Mapping[str, float] = field(default_factory=dict)

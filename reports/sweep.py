@@ -20,7 +20,7 @@ X_NAMES |= {"H_kv": "key/value heads H_kv", "d_h": "head size d_h", "B": "batch 
 
 @dataclass(frozen=True)
 class Pen:
-    """Which series are drawn in colour and named, the fastest first; the rest are thin and grey."""
+    """Which series are in colour and named, the fastest first; the rest are thin and grey."""
 
     looks: Mapping[str, Look]
     named: tuple[str, ...]
@@ -125,7 +125,7 @@ def time_limits(panels: Sequence[Facet]) -> tuple[float, float]:
 
 
 def share_top(panels: Sequence[Facet]) -> float:
-    """Where the strip of % of bound ends: a little above 100 %, more only where points need it."""
+    """Where the strip of % of bound ends: just above 100 %, more only where points need it."""
     shares = [p.share for f in panels for p in f.points if p.share is not None]
     return SHARE_TOP if any(share > 1.05 for share in shares) else 1.05
 

@@ -13,6 +13,7 @@ from results.schema import STATUSES, Cell
 MARKDOWN_CHARACTERS = 60_000  # GitHub refuses comments of more than 65 536
 # From what a reader must see first to what only explains an absence.
 _URGENCY = ("ok", "wrong", "crashed", "error", "oom", "timeout", "unsupported", "unavailable")
+_ALL_COLUMNS = 72  # characters; narrower terminals do without what binds
 _URGENCY += ("skipped",)
 
 
@@ -32,7 +33,7 @@ def in_reading_order(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def reasons(cells: Iterable[Cell]) -> list[str]:
-    """One line a reason: "12 unavailable: xformers_cutlass, … (needs CUDA)", urgent ones first."""
+    """One line a reason, urgent ones first: "2 unavailable: xformers_cutlass (needs CUDA)"."""
     stopped: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         if cell.status != "ok":
@@ -93,7 +94,9 @@ def terminal(run: Run, width: int = 80) -> str:
 
 def _sweep(cells: Sequence[Cell], found: dict[str, Column], width: int) -> list[str]:
     """The lines of one sweep: the size once, then its implementations, the fastest first."""
-    keys = ("flop_per_s", "times_baseline", "percent_of_bound", "binds")
+    keys = ["flop_per_s", "times_baseline", "percent_of_bound", "binds"]
+    if width < _ALL_COLUMNS:
+        keys.remove("binds")
     head = ["size", "implementation", found["time"].header.removeprefix("time "), "±%"]
     head += ["% bound" if k == "percent_of_bound" else found[k].header for k in keys]
     head = [text.replace(" (1 launch)", "") for text in [*head, "flags"]]
@@ -112,7 +115,7 @@ def _sweep(cells: Sequence[Cell], found: dict[str, Column], width: int) -> list[
     if spare < 0:
         # The name gives way before a number does.
         widths[1] = max(8, widths[1] + spare)
-    is_left = (False, True, *[False] * 5, True, True)
+    is_left = [name in ("implementation", "bound by", "flags") for name in head]
     return [
         "  ".join(
             _clip(text, w).ljust(w) if left else _clip(text, w).rjust(w)
@@ -180,8 +183,10 @@ def markdown(run: Run, figures: Sequence[tuple[str, str]] = ()) -> str:
     ]
     room = MARKDOWN_CHARACTERS - sum(len(line) + 1 for line in [*head, *table]) - 400
     tail: list[str] = []
+    room_for_reasons = room / 4
     for line in stopped:
-        if len(line) + 1 > room / 4:
+        room_for_reasons -= len(line) + 1
+        if room_for_reasons < 0:
             tail.append(f"- and {len(stopped) - len(tail)} more reasons, in the page")
             break
         tail.append(line)

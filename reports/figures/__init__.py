@@ -12,8 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TYPE_CHECKING
 
+from reports.style import RULES
 from results.run import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @contextmanager
@@ -29,9 +34,6 @@ def _without_backend() -> Iterator[None]:
 
 with _without_backend():
     import matplotlib
-from matplotlib.figure import Figure  # noqa: E402
-
-from reports.style import RULES  # noqa: E402
 
 PNG_DPI = 160
 

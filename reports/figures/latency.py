@@ -14,7 +14,7 @@ SUITE = "sequence_length"
 
 
 def draw(run: Run) -> Figure | None:
-    """Panels full | causal for each dtype: time above, % of bound under it; None without points."""
+    """Panels full | causal for each dtype, time over % of bound; None without points."""
     found, undrawn = points(run.cells)
     found = of_suite(found, SUITE)
     panels = facets(found, prefer="T")

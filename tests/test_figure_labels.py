@@ -1,0 +1,157 @@
+"""Labels, legends and ticks: every series named, nothing covered or cut off (I04, I08)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from impls.interface.problem import Problem
+from reports.figures import latency, roofline
+from reports.labels import spread
+from reports.style import count_name, looks, plain, quantity
+from results.run import Run
+from results.store import load_run
+from tests.drawn_run import SIX, drawn, rendered, sweep, tick_texts
+from tests.fake_run import cell
+
+
+@pytest.fixture
+def run_of(run_directory):
+    """`run_of(records)` → the run as it is read from disk."""
+    days = itertools.count(1)
+
+    def make(records: list[dict], **keywords) -> Run:
+        created = f"202611{next(days):02}T000000Z"
+        return load_run(run_directory(records=records, created=created, **keywords))
+
+    return make
+
+
+def label_boxes(figure: Figure):
+    """(text, box in pixels) of every straight label; slanted ones have no box of their own."""
+    figure.canvas.draw()
+    return [
+        (text.get_text(), text.get_window_extent())
+        for axes in figure.axes
+        for text in axes.texts
+        if text.get_gid() == "label" and not text.get_rotation()
+    ]
+
+
+def overlapping(figure: Figure) -> list[tuple[str, str]]:
+    return [
+        (name, other)
+        for (name, box), (other, second) in itertools.combinations(label_boxes(figure), 2)
+        if box.x0 < second.x1 and second.x0 < box.x1 and box.y0 < second.y1 and second.y0 < box.y1
+    ]
+
+
+def outside(figure: Figure) -> list[str]:
+    width, height = figure.get_size_inches() * figure.dpi
+    return [
+        name
+        for name, box in label_boxes(figure)
+        if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height
+    ]
+
+
+@pytest.mark.parametrize("module", [roofline, latency])
+def test_labels_touch_neither_one_another_nor_the_edge(run_of, module):
+    figure = drawn(module, run_of(sweep()))
+    assert overlapping(figure) == []
+    assert outside(figure) == []
+    named = " ".join(name for name, _ in label_boxes(figure))
+    assert all(name in named for name in SIX)
+
+
+def test_ticks_are_the_measured_sizes_in_numeric_order(run_of):
+    # I08: as text they would sort 1024, 128, 512, 64
+    figure = drawn(latency, run_of(sweep(lengths=(1024, 64, 512, 128))))
+    assert tick_texts(figure.axes[1].xaxis) == ["64", "128", "512", "1k"]
+    lines = [np.asarray(line.get_xdata()).tolist() for line in figure.axes[0].lines]
+    assert [64, 128, 512, 1024] in lines and [1024, 64, 512, 128] not in lines
+
+
+def test_log_ticks_are_plain_numbers(run_of):
+    figure = drawn(roofline, run_of(sweep(names=("naive",))))
+    said = tick_texts(figure.axes[0].xaxis) + tick_texts(figure.axes[0].yaxis)
+    assert said and all(re.fullmatch(r"[0-9.]+", text) for text in said), said
+
+
+def eighty() -> list[dict]:
+    heads_of = [(1, 512), (2, 256), (4, 128), (8, 64), (16, 32), (32, 16), (64, 8), (12, 64)]
+    return [
+        cell(
+            "_naive" if i == 0 else f"impl{i}",
+            Problem(B=1, T_q=T, T_kv=T, H=H, d_h=d_h),
+            1e-8 * T * T * (1 + i + j / 10) * H * d_h / 512,
+            series=f"T at H {H}, full",
+        )
+        for i in range(10)
+        for j, (H, d_h) in enumerate(heads_of)
+        for T in (128, 512, 2048)
+    ]
+
+
+@pytest.mark.parametrize("module", [roofline, latency])
+def test_eighty_series_have_a_legend_inside_the_image_and_none_is_lost(run_of, module):
+    figure = drawn(module, run_of(eighty()))
+    legend = figure.axes[-1]
+    said = [text.get_text() for text in legend.texts]
+    assert said[-1] == "64 further series: in the table" and len(said) - 1 == 16
+    assert any(text.startswith("_naive ") for text in said)
+    assert outside(figure) == [] and overlapping(figure) == []
+
+
+def test_twelve_implementations_are_told_apart(run_of):
+    names = ["_naive", *(f"impl{i}" for i in range(11))]
+    figure = drawn(roofline, run_of(sweep(names=names, lengths=(128, 512))))
+    legend = figure.axes[-1]
+    assert {text.get_text() for text in legend.texts} == set(names)
+    handles = [line for line in legend.lines if line.get_marker() not in ("None", None, "")]
+    assert len({(line.get_color(), line.get_marker()) for line in handles}) == 12
+    assert outside(figure) == []
+
+
+def test_a_name_looks_the_same_whatever_else_is_in_the_run():
+    few, many = looks(["naive", "sdpa_flash"]), looks(["naive", "sdpa_flash", "flex", "mine"])
+    assert few["naive"] == many["naive"] and few["sdpa_flash"] == many["sdpa_flash"]
+    assert (
+        len({(n.colour, n.marker, str(n.dash)) for n in looks(map(str, range(80))).values()}) == 80
+    )
+
+
+def test_a_dollar_or_an_angle_in_a_name_is_shown_as_it_is(run_of):
+    svg = rendered(latency, run_of(sweep(names=("$x^2$ <b>",)))).svg
+    assert "$x^2$ &lt;b&gt;" in svg
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gap", "low", "high"),
+    [([5, 5, 5], 2, 0, 20), ([0, 0, 19], 3, 0, 20), ([9, 1, 9.5], 1, 0, 10), ([1] * 30, 2, 0, 10)],
+)
+def test_spread_labels_keep_their_order_their_gap_and_their_room(wanted, gap, low, high):
+    placed = spread(wanted, gap, low, high)
+    possible = min(gap, (high - low) / (len(wanted) - 1))
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], placed[i]))
+    in_order = [placed[i] for i in order]
+    assert all(b - a > possible - 1e-9 for a, b in itertools.pairwise(in_order))
+    assert low - 1e-9 <= min(placed) and max(placed) <= high + 1e-9
+    assert spread([3.0, 15.0], 2, 0, 20) == [3.0, 15.0], "what does not touch is not moved"
+
+
+def test_numbers_are_written_in_plain_digits():
+    assert [plain(v) for v in (0.0000123, 9.996, 1504.4, 0)] == ["0.0000123", "10.0", "1504", "0"]
+    assert [quantity(v, "FLOP/s") for v in (203e9, 38.24e9)] == ["203 GFLOP/s", "38.2 GFLOP/s"]
+    assert quantity(0.0123e-6, "s") == "12.3 ns"
+    assert [count_name(n) for n in (64, 1000, 1024, 1536, 131072)] == [
+        "64",
+        "1000",
+        "1k",
+        "1.5k",
+        "128k",
+    ]

@@ -1,0 +1,178 @@
+"""The page as a reader's browser gets it: one small file, complete without scripts or network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from impls.interface.problem import Problem
+from reports.figures import figure_modules, render
+from reports.page import page
+from results.run import Run
+from results.schema import FLAGS, STATUSES
+from results.store import load_run
+from tests.fake_run import cell, write_run
+
+VOID = {"meta", "input", "br", "hr", "img", "link"}
+OPTIONAL_END = {"tr", "td", "th", "li", "dt", "dd", "p", "option"}
+
+
+class Reader(HTMLParser):
+    """Collects what tests ask of a page: tags with attributes, texts by tag, ids, references."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        while self.open and self.open[-1] != tag and self.open[-1] in OPTIONAL_END:
+            self.open.pop()
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data):
+        if data.strip() and self.open:
+            self.texts.append((self.open[-1], data.strip()))
+
+    def attributes(self, name: str) -> list[str]:
+        return [value for _, attributes in self.tags if (value := attributes.get(name))]
+
+    def count(self, tag: str) -> int:
+        return sum(1 for name, _ in self.tags if name == tag)
+
+
+def page_of(run: Run) -> str:
+    return page(run, [f for m in figure_modules() if (f := render(m, run)) is not None])
+
+
+@pytest.fixture(scope="module")
+def default_run(tmp_path_factory) -> Run:
+    return load_run(write_run(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture(scope="module")
+def default_page(default_run) -> str:
+    return page_of(default_run)
+
+
+def test_the_page_needs_nothing_from_outside(default_page):
+    read = Reader(default_page)
+    assert read.open == []
+    fetched = re.findall(r'(?:src|href|action)="(?!#)([^"]*)"|url\((?!#)([^)]*)\)', default_page)
+    beside = {"points.csv"} | {f"{f}.{k}" for f in ("roofline", "latency") for k in ("png", "svg")}
+    assert {a or b for a, b in fetched} == beside
+    assert set(re.findall(r"https?://[^\"' <)]+", default_page)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+
+
+def test_findings_come_first_then_figures_then_the_table(default_page):
+    heads = [text for tag, text in Reader(default_page).texts if tag == "h2"]
+    assert heads[:2] == ["Findings", "Figures"] and heads[3].startswith("All ")
+    assert heads[2] == "How to read this" and heads[-1] == "Repeat it"
+
+
+def test_table_and_figures_stand_without_scripts(default_run, default_page):
+    still = re.sub(r"<script>.*?</script>", "", default_page, flags=re.DOTALL)
+    read = Reader(still)
+    rows = re.findall(r'<tr id="r\d+"', still)
+    assert len(rows) == len(default_run.cells) and read.count("svg") == 2
+    assert "hidden" in dict(read.tags[[t for t, _ in read.tags].index("form")][1])
+
+
+def test_every_status_is_on_the_page_with_its_count(default_run, default_page):
+    for status in STATUSES:
+        count = default_run.counts.get(status, 0)
+        assert re.search(rf"<b>{count}</b> {status}<", default_page), status
+    for stopped in default_run.cells:
+        assert all(reason in default_page for reason in stopped.reasons)
+
+
+def test_every_flag_is_explained(default_page):
+    assert [t for tag, t in Reader(default_page).texts if tag == "code" and t in FLAGS] == [*FLAGS]
+
+
+def test_ids_are_unique_and_every_reference_arrives(default_page):
+    read = Reader(default_page)
+    ids = read.attributes("id")
+    assert len(ids) == len(set(ids))
+    wanted = {v[1:] for n in ("href", "xlink:href") for v in read.attributes(n) if v[0] == "#"}
+    wanted |= set(re.findall(r"url\(#([^)]+)\)", default_page))
+    wanted |= set(read.attributes("aria-labelledby"))
+    assert wanted <= set(ids)
+
+
+def test_figures_have_words_for_those_who_do_not_see_them(default_page):
+    read = Reader(default_page)
+    drawings = [attributes for tag, attributes in read.tags if tag == "svg"]
+    assert all(d["role"] == "img" and len(d["aria-label"] or "") > 20 for d in drawings)
+    assert "sdpa_flash, T=512 H=8 d_h=64: 6.15 ms" in " ".join(t for _, t in read.texts)
+
+
+def test_what_a_run_declares_is_escaped(tmp_path):
+    nasty = "<script>alert(1)</script>"
+
+    def declare(header):
+        header["command"] = f"pytest {nasty}"
+        header["environment"]["cpu"] = nasty
+        header["ceilings"]["device_name"] = nasty
+        header["settings"]["note"] = nasty
+        header["ceilings"]["gemm"]["float32"]["provider"] = nasty
+
+    problem = Problem.parse("T=512,H=8,d_h=64")
+    records = [cell(nasty, problem, 0.01), cell("b", problem, status="error", reasons=[nasty])]
+    text = page_of(load_run(write_run(tmp_path / "runs", records=records, change=declare)))
+    assert nasty not in text and text.count("<script") == 1
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert Reader(text).open == []
+
+
+def test_environment_settings_ceilings_and_command_are_all_there(default_run, default_page):
+    header = default_run.header
+    for words in (*map(str, header.environment.values()), header.command, header.machine_key):
+        assert str(words) in default_page
+    for words in ("torch.mm", "100 GFLOP/s", "38.0 GB/s", "2026-11-29T19:29:50Z", "budget"):
+        assert words in default_page
+    assert f"git checkout {header.commit}" in default_page
+
+
+def test_the_page_stays_below_a_megabyte_at_500_cells(tmp_path):
+    """Twelve implementations, two dtypes, full and causal: more than a `default` run has."""
+    records = [
+        cell(
+            f"implementation_{i}",
+            Problem(B=1, T_q=T, T_kv=T, H=8, d_h=64, causal=causal, dtype=dtype),
+            1e-8 * T * T * (3 + i),
+            ran=["aten::_scaled_dot_product_flash_attention_for_cpu"],
+        )
+        for i in range(12)
+        for T in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+        for causal in (False, True)
+        for dtype in ("float32", "bfloat16")
+    ]
+    run = load_run(write_run(tmp_path / "runs", records=records))
+    assert len(run.cells) == 528
+    assert len(page_of(run).encode()) < 1_000_000
+    shutil.rmtree(tmp_path / "runs")
+
+
+def test_a_run_without_an_ok_cell_still_has_its_page(tmp_path):
+    problem = Problem.parse("T=512,H=8,d_h=64")
+    records = [cell("flex", problem, status="unavailable", reasons=["no compiler found"])]
+    text = page_of(load_run(write_run(tmp_path / "runs", records=records)))
+    assert "no compiler found" in text and "No cell has a time to draw." in text
+    assert Reader(text).open == []

@@ -1,0 +1,130 @@
+"""`python -m reports` as it is typed: what it writes, prints and returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from impls.interface.problem import Problem
+from reports.__main__ import main
+from tests.fake_run import cell, write_run
+
+ROOT = Path(__file__).parent.parent
+P = Problem.parse("T=512,H=8,d_h=64")
+SMALL = [cell("naive", P, 0.01), cell("chunked", P, 0.008)]
+
+
+@pytest.fixture
+def call(tmp_path):
+    """`call("RUN", "--json")` runs the command on tmp_path's store → its exit code."""
+
+    def run_main(*arguments: str) -> int:
+        return main([*arguments, "--store", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+
+    return run_main
+
+
+def test_the_newest_run_is_written_and_its_paths_are_printed(call, tmp_path, capsys):
+    write_run(tmp_path / "runs", records=SMALL, created="20261128T000000Z", machine_key="cpu-z")
+    write_run(tmp_path / "runs", records=SMALL, created="20261129T000000Z", machine_key="cpu-a")
+    assert call() == 0
+    folder = tmp_path / "out/20261129T000000Z-1234567"
+    assert {f.name for f in folder.iterdir()} == {
+        "report.html",
+        "report.md",
+        "points.csv",
+        "roofline.png",
+        "roofline.svg",
+        "latency.png",
+        "latency.svg",
+    }
+    said = capsys.readouterr().out
+    assert f"page    {folder / 'report.html'}" in said
+    assert "chunked is the fastest of 2" in said
+
+
+def test_json_tells_files_findings_and_counts(call, tmp_path, capsys):
+    write_run(tmp_path / "runs", records=SMALL)
+    assert call("latest", "--json") == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert all(Path(file).is_file() for file in record["files"])
+    assert record["counts"]["ok"] == 2 and record["counts"]["crashed"] == 0
+    assert record["findings"] and record["page"].endswith("report.html")
+
+
+def test_several_runs_are_written_in_one_go(call, tmp_path):
+    for day in ("20261128", "20261129"):
+        write_run(tmp_path / "runs", records=SMALL[:1], created=f"{day}T000000Z")
+    assert call("20261128", "20261129") == 0
+    assert len(list((tmp_path / "out").glob("*/report.html"))) == 2
+
+
+def test_an_unknown_run_is_a_usage_error_that_lists_what_there_is(call, tmp_path, capsys):
+    write_run(tmp_path / "runs", records=SMALL)
+    assert call("20991231T000000Z") == 2
+    assert "20261129T193000Z-1234567" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_store_is_a_usage_error_that_says_what_to_type(call, capsys):
+    assert call() == 2
+    assert "make bench" in capsys.readouterr().err
+
+
+def test_a_run_without_an_ok_cell_returns_5_and_is_written_all_the_same(call, tmp_path, capsys):
+    write_run(tmp_path / "runs", records=[cell("flex", P, status="oom", reasons=["too large"])])
+    assert call() == 5
+    assert "has no ok cell" in capsys.readouterr().err
+    assert (tmp_path / "out/20261129T193000Z-1234567/report.html").is_file()
+
+
+def test_a_broken_run_returns_5_and_the_next_is_still_written(call, tmp_path, capsys):
+    broken = write_run(tmp_path / "runs", records=SMALL, created="20261128T000000Z")
+    (broken / "run.json").write_text("{")
+    write_run(tmp_path / "runs", records=SMALL[:1])
+    assert call(str(broken), "20261129") == 5
+    assert "run.json" in capsys.readouterr().err
+    assert (tmp_path / "out/20261129T193000Z-1234567/report.html").is_file()
+
+
+def test_a_journal_cut_short_is_reported_with_what_was_finished(call, tmp_path):
+    """What `kill -9` leaves: every finished cell, half a line, and the cell it died in."""
+    folder = write_run(tmp_path / "runs", records=SMALL)
+    journal = folder / "cells.jsonl"
+    journal.write_text(journal.read_text() + '{"schema": 1, "cel')
+    running = {"cell": "f" * 16, "implementation": "flex", "problem_id": P.id, "pass": "forward"}
+    (folder / "running.json").write_text(json.dumps(running | {"pid": 999_999_999}))
+    assert call() == 0
+    text = (tmp_path / "out/20261129T193000Z-1234567/report.html").read_text()
+    assert "cut short" in text and "<b>2</b> ok" in text and "<b>1</b> crashed" in text
+
+
+def test_help_has_two_examples_and_the_exit_codes(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert stopped.value.code == 0 and said.count("  python -m reports") >= 2
+    assert "exit codes" in said
+
+
+def test_reports_run_where_torch_and_suites_cannot_be_imported(tmp_path):
+    write_run(tmp_path / "runs", records=SMALL[:1])
+    code = (
+        "import sys\n"
+        "class No:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in {'torch', 'triton', 'xformers', 'suites'}:\n"
+        "            raise ImportError('forbidden: ' + name)\n"
+        "sys.meta_path.insert(0, No())\n"
+        "from reports.__main__ import main\n"
+        "sys.exit(main(['--store', 'runs', '--out', 'out']))"
+    )
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
