@@ -22,8 +22,8 @@ COMPILE_S = 6.0
 """What one compilation is planned with; Inductor on two cores takes 3 to 8 s a shape."""
 CALLS_PER_CELL = 16
 """First call, checks, profile, warm-up and ten samples."""
-COMPILED_SHARE = 0.35
-"""At most this part of the budget goes to implementations that compile for every problem."""
+COMPILED_SHARE = 0.4
+"""So much of the budget again, for implementations that compile for every problem."""
 MEMORY_SHARE = 0.7
 """A cell may ask for at most this part of what is free."""
 
@@ -74,35 +74,57 @@ def decide(
     """The plan, in the order of `cells`.
 
     `speeds` are useful FLOP/s by implementation name. Problems are taken in turn from every
-    series, first rungs first, whole problems at a time, until the budget is spent; a cell that
-    alone is too long, or asks for more memory than there is, is skipped. What an implementation
-    cannot do costs nothing and stays in the plan: its cell says why.
+    series, first rungs first, until the budget is spent; a cell that alone is too long, or asks
+    for more memory than there is, is skipped. Implementations that compile get the largest of the
+    problems so chosen, where they tell most. What an implementation cannot do costs nothing and
+    stays in the plan: its cell says why.
     """
-    estimates = {id(c): _estimate(c, speeds, budget) for c in cells}
-    spent = {False: 0.0, True: 0.0}
-    limits = {False: budget.total_s, True: budget.total_s * COMPILED_SHARE}
-    verdicts: dict[int, tuple[str, str | None]] = {}
-    for problem_cells in _in_turn(cells):
-        for cell in problem_cells:
-            name, compiled = cell.implementation.name, cell.implementation.needs_compiler
-            needs = () if cell.pass_ == "forward" else ("backward",)
-            if name in unavailable or reasons_against(
-                cell.implementation, cell.problem, device, needs
-            ):
-                verdicts[id(cell)] = ("run", None)
-                estimates[id(cell)] = 0.0
-                continue
-            estimate = estimates[id(cell)]
-            reason = _too_large(cell, free_bytes) or _too_long(
-                estimate, spent[compiled], limits[compiled], budget
-            )
-            if reason is None:
-                spent[compiled] += estimate
-            verdicts[id(cell)] = ("skip", reason) if reason else ("run", None)
-    return [Planned(c, *verdicts[id(c)], estimates[id(c)]) for c in cells]
+    plan = {id(c): Planned(c, "run", None, 0.0) for c in cells}
+    able = [c for c in cells if not _cannot(c, device, unavailable)]
+    plain = [c for c in _in_turn(able) if not c.implementation.needs_compiler]
+    chosen = _spend(plain, plan, speeds, budget, budget.total_s, free_bytes)
+    compiled = [c for c in _in_turn(able) if c.implementation.needs_compiler]
+    # Stable: problems of one size keep the order of their turns.
+    compiled.sort(key=lambda c: -cost.flop(c.problem, c.pass_) if c.problem in chosen else 0)
+    _spend(compiled, plan, speeds, budget, budget.total_s * COMPILED_SHARE, free_bytes)
+    return [plan[id(c)] for c in cells]
 
 
-def _in_turn(cells: Sequence[Cell]) -> list[list[Cell]]:
+def _cannot(cell: Cell, device: str, unavailable: Mapping[str, Sequence[str]]) -> bool:
+    needs = () if cell.pass_ == "forward" else ("backward",)
+    is_here = cell.implementation.name not in unavailable
+    return not is_here or bool(reasons_against(cell.implementation, cell.problem, device, needs))
+
+
+def _spend(
+    cells: Sequence[Cell],
+    plan: dict[int, Planned],
+    speeds: Mapping[str, float],
+    budget: Budget,
+    limit_s: float,
+    free_bytes: int | None,
+) -> set[Problem]:
+    """Enter into `plan` which of `cells`, in this order, fit in `limit_s`; → their problems."""
+    spent_s, chosen = 0.0, set()
+    for cell in cells:
+        estimate_s = _estimate(cell, speeds, budget)
+        compile_s = COMPILE_S if cell.implementation.needs_compiler else 0.0
+        is_short = estimate_s <= budget.cell_limit_s + compile_s and spent_s + estimate_s <= limit_s
+        reason = _too_large(cell, free_bytes) or (None if is_short else _beyond(budget))
+        plan[id(cell)] = Planned(cell, "skip" if reason else "run", reason, estimate_s)
+        if reason is None:
+            spent_s += estimate_s
+            chosen.add(cell.problem)
+    return chosen
+
+
+def _beyond(budget: Budget) -> str:
+    longer = {"smoke": "quick", "quick": "default", "default": "full"}.get(budget.word)
+    advice = f": --budget {longer} goes further" if longer else ""
+    return f"beyond the {budget.word} budget{advice}"
+
+
+def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
     """The cells of one problem together, problems taken in turn from each series."""
     by_series: dict[tuple[str, str], dict[Problem, list[Cell]]] = {}
     steps: dict[tuple[str, str], int] = {}
@@ -112,12 +134,13 @@ def _in_turn(cells: Sequence[Cell]) -> list[list[Cell]]:
         steps[cell.suite, cell.series] = cell.rungs_per_turn
     # The series that takes the most rungs a turn goes first.
     ladders = sorted(by_series, key=lambda name: -steps[name])
-    taken: list[list[Cell]] = []
+    taken: list[Cell] = []
     turn = 0
     while any(turn * steps[name] < len(by_series[name]) for name in ladders):
         for name in ladders:
             step = steps[name]
-            taken += list(by_series[name].values())[turn * step : (turn + 1) * step]
+            for rung in list(by_series[name].values())[turn * step : (turn + 1) * step]:
+                taken += rung
         turn += 1
     return taken
 
@@ -127,15 +150,6 @@ def _estimate(cell: Cell, speeds: Mapping[str, float], budget: Budget) -> float:
     call_s = work / speeds.get(cell.implementation.name, math.inf)
     compile_s = COMPILE_S if cell.implementation.needs_compiler else 0.0
     return compile_s + 0.1 + max(budget.sampling_s, 0.0) + CALLS_PER_CELL * call_s
-
-
-def _too_long(estimate: float, spent: float, limit: float, budget: Budget) -> str | None:
-    compiled_limit = max(budget.cell_limit_s, COMPILE_S + 1.5) if limit < budget.total_s else None
-    if estimate <= (compiled_limit or budget.cell_limit_s) and spent + estimate <= limit:
-        return None
-    longer = {"smoke": "quick", "quick": "default", "default": "full"}.get(budget.word)
-    advice = f": --budget {longer} goes further" if longer else ""
-    return f"beyond the {budget.word} budget{advice}"
 
 
 def _too_large(cell: Cell, free_bytes: int | None) -> str | None:
@@ -165,16 +179,18 @@ def probe_speeds(
     inputs = make_inputs(problem, device)
     work = cost.flop(problem, "forward")
     speeds: dict[str, float] = {}
+    # On a CPU a neighbour's load must not decide how far the sweep goes.
+    clock = time.process_time if device == "cpu" else time.perf_counter
     for implementation in implementations:
         if implementation.needs_compiler or reasons_against(implementation, problem, device):
             continue
         with suppress(*failures()), torch.no_grad():
             durations = []
             for _ in range(3):
-                started = time.perf_counter()
+                started = clock()
                 attend(implementation, inputs.q, inputs.k, inputs.v)
                 synchronize()
-                durations.append(time.perf_counter() - started)
+                durations.append(clock() - started)
             speeds[implementation.name] = work / min(durations)
     slowest = min(speeds.values(), default=1e9)
     return {i.name: speeds.get(i.name, slowest) for i in implementations}

@@ -103,7 +103,8 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     from suites.session.sweep import Series, cells
 
     this = asked(metafunc.config)
-    suite = metafunc.module.AXIS
+    module: Any = metafunc.module
+    suite = module.AXIS
     if this.resumed is not None:
         from impls.interface.registry import implementations
 
@@ -114,11 +115,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         device = this.chosen.device
         for dtype in this.options.dtypes or _dtypes(device, this.options.budget):
             own = this.options.sizes(dtype)
-            series = (
-                metafunc.module.series(device, dtype)
-                if own is None
-                else [Series("given", tuple(own))]
-            )
+            series = module.series(device, dtype) if own is None else [Series("given", tuple(own))]
             found += cells(
                 suite if own is None else "given",
                 series,
