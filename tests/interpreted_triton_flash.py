@@ -14,7 +14,12 @@ from impls.interface.attention import Unsupported, attend, reasons_against
 from impls.interface.problem import Problem
 from impls.triton_flash import triton_flash
 from impls.triton_flash.blocks import INTERPRETED, Blocks
-from impls.triton_flash.interpreter import bf16_is_mended_upstream, is_interpreting, mend_bf16
+from impls.triton_flash.interpreter import (
+    bf16_is_mended_upstream,
+    guarded,
+    is_interpreting,
+    mend_bf16,
+)
 from impls.triton_flash.launch import attend as launch
 from tests.interpreted_proof import TORCH_DTYPES, assert_right, drawn
 
@@ -104,6 +109,16 @@ def test_every_layout_is_right_and_kept(problem):
 )
 def test_values_may_be_narrower_or_wider_than_keys(problem):
     assert_right(problem)
+
+
+def test_no_stride_serves_for_another():
+    """All twelve differ, so that none can be taken for another unseen."""
+    mixed = Problem(B=2, T_q=40, T_kv=70, H=4, H_kv=2, d_h=24, d_v=20, causal=True)
+    q = drawn(mixed.with_(layout="bthd"))[0]
+    _, k, v = drawn(mixed)
+    v = guarded(v, rows=10, columns=8)
+    out, _ = assert_right(mixed, (q, k, v))
+    assert len({stride for tensor in (q, k, v, out) for stride in tensor.stride()[:3]}) == 12
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.3, 1.0, 1e-4])
