@@ -20,6 +20,10 @@ from suites.session.sweep import Cell
 
 COMPILE_S = 6.0
 """What one compilation is planned with; Inductor on two cores takes 3 to 8 s a shape."""
+CELL_OVERHEAD_S = 0.05
+"""Inputs, reference and journal."""
+SAMPLING_SHARE = 0.7
+"""Most cells stop by precision before their sampling budget is spent."""
 CALLS_PER_CELL = 16
 """First call, checks, profile, warm-up and ten samples."""
 COMPILED_SHARE = 0.4
@@ -81,6 +85,8 @@ def decide(
     """
     plan = {id(c): Planned(c, "run", None, 0.0) for c in cells}
     able = [c for c in cells if not _cannot(c, device, unavailable)]
+    # Fastest first within a problem: what leads goes furthest.
+    able.sort(key=lambda c: -speeds.get(c.implementation.name, 0.0))
     plain = [c for c in _in_turn(able) if not c.implementation.needs_compiler]
     chosen = _spend(plain, plan, speeds, budget, budget.total_s, free_bytes)
     compiled = [c for c in _in_turn(able) if c.implementation.needs_compiler]
@@ -149,7 +155,9 @@ def _estimate(cell: Cell, speeds: Mapping[str, float], budget: Budget) -> float:
     work = cost.flop(cell.problem, cell.pass_)
     call_s = work / speeds.get(cell.implementation.name, math.inf)
     compile_s = COMPILE_S if cell.implementation.needs_compiler else 0.0
-    return compile_s + 0.1 + max(budget.sampling_s, 0.0) + CALLS_PER_CELL * call_s
+    return (
+        compile_s + CELL_OVERHEAD_S + SAMPLING_SHARE * budget.sampling_s + CALLS_PER_CELL * call_s
+    )
 
 
 def _too_large(cell: Cell, free_bytes: int | None) -> str | None:
