@@ -146,7 +146,7 @@ def _check(given: argparse.Namespace) -> int:
                 one,
                 device,
                 where="interpreter" if is_interpreted else "device",
-                progress=lambda done, of, name=name: _progress(f"{name}: case {done} of {of}"),
+                progress=lambda done, of, name=name: _progress(f"{name}: check {done} of {of}"),
             )
         if result is None:
             unavailable[name] = reasons
@@ -206,7 +206,7 @@ def _progress(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
-    elif text and " case " not in text:
+    elif text and ": check " not in text:
         print(text, file=sys.stderr)
 
 

@@ -58,6 +58,7 @@ CORE_VALUES = (
     "large logits",
     "negative scores",
     "equal keys",
+    "equal queries",
     "tiny scores",
     "last key dominates",
     "large values",
@@ -79,7 +80,8 @@ def _core() -> list[Case]:
     for text in CORE_PROBLEMS:
         problem = Problem.parse(text)
         found += [Case("core", problem, values, core=True) for values in CORE_VALUES]
-        found.append(Case("every element written", problem, poisoned=True, core=True))
+        # Asking for it would compile anew, and what compiled code allocates is not poisoned.
+        found.append(Case("every element written", problem, poisoned=True))
     return found
 
 

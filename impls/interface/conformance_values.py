@@ -51,6 +51,12 @@ def _equal_keys(inputs: Inputs) -> Inputs:
     return inputs
 
 
+def _equal_queries(inputs: Inputs) -> Inputs:
+    """Rows differ by what they may see and by nothing else."""
+    inputs.q.copy_(inputs.q[:, :, :1].clone().expand_as(inputs.q))
+    return inputs
+
+
 def _tiny_scores(inputs: Inputs) -> Inputs:
     inputs.q.mul_(1e-3)
     return inputs
@@ -120,6 +126,7 @@ VALUES: dict[str, Callable[[Inputs], Inputs]] = {
     "large logits": _large_logits,
     "negative scores": _negative_scores,
     "equal keys": _equal_keys,
+    "equal queries": _equal_queries,
     "tiny scores": _tiny_scores,
     "last key dominates": _last_key_dominates,
     "large values": _large_values,

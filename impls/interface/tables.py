@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -28,22 +27,21 @@ def supports(implementation: Implementation, device: str) -> list[str]:
     plain = Problem(B=1, T_q=16, T_kv=16, H=2, d_h=64, dtype=can.dtypes[0])
     anyway = set(reasons_against(implementation, plain, device))
 
-    def has(needs: Sequence[str] = (), **changes: Any) -> bool:
-        against = reasons_against(implementation, plain.with_(**changes), device, needs)
-        return not set(against) - anyway
+    def has(problem: Problem, needs: Sequence[str] = ()) -> bool:
+        return not set(reasons_against(implementation, problem, device, needs)) - anyway
 
     words = [_SHORT[dtype] for dtype in can.dtypes]
-    words += [need for need in NEEDS if has([need])]
+    words += [need for need in NEEDS if has(plain, [need])]
     words += [
         word
-        for word, changes in (
-            ("causal", {"causal": True}),
-            ("causal T_q ≠ T_kv", {"causal": True, "T_q": 8}),
-            ("window", {"causal": True, "window": 4}),
-            ("GQA", {"H_kv": 1}),
-            ("d_v ≠ d_h", {"d_v": 32}),
+        for word, changed in (
+            ("causal", plain.with_(causal=True)),
+            ("causal T_q ≠ T_kv", plain.with_(causal=True, T_q=8)),
+            ("window", plain.with_(causal=True, window=4)),
+            ("GQA", plain.with_(H_kv=1)),
+            ("d_v ≠ d_h", plain.with_(d_v=32)),
         )
-        if has(**changes)
+        if has(changed)
     ]
     words += [f"d_h ≤ {can.max_d_h}"] if can.max_d_h is not None else []
     words += [f"d_h % {can.d_h_multiple_of} = 0"] if can.d_h_multiple_of > 1 else []
