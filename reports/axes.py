@@ -83,6 +83,20 @@ def log_axis(
     axis.set_minor_formatter(NullFormatter())
 
 
+def draw_whiskers(
+    axes: Axes,
+    xs: Sequence[float],
+    lows: Sequence[float],
+    highs: Sequence[float],
+    colour: str,
+) -> None:
+    """A bar from low to high at each x, all as one line with gaps: hundreds stay small in SVG."""
+    gap = [math.nan] * len(xs)
+    across = [x for bar in zip(xs, xs, gap, strict=True) for x in bar]
+    along = [y for bar in zip(lows, highs, gap, strict=True) for y in bar]
+    axes.plot(across, along, color=colour, linewidth=1.0, zorder=3, gid="whiskers")
+
+
 def round_ticks(low: float, high: float, at_most: int = 8) -> list[float]:
     """Round values for a log axis: steps 1-2-5, or sparser when there would be too many."""
     if not 0 < low < high:

@@ -11,6 +11,12 @@ from results.run import Run
 from results.schema import Cell
 
 NOTHING = "–"
+_INTERVAL = "95 % interval of the median within its launch; it says nothing of other launches"
+_PERCENT = "100 is the least time that the measured ceilings allow"
+_FLOP = "useful FLOP/s: the problem's FLOP, the same for every implementation"
+_RATIO = "how many times as fast as the baseline; unflagged ok rows only"
+_ERROR = "largest distance of any output to float64, in the same run"
+_BYTES = "compulsory bytes (each tensor once) a second; not read from counters"
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ def columns(run: Run) -> dict[str, Column]:
     peak = unit_for([_peak(cell) for cell in cells], "B")
     baselines = baseline_cells(run)
     several = run.launches > 1
+    ratio_header = f"× {run.baseline}" + ("" if several else " (1 launch)")
 
     def times(cell: Cell) -> str:
         ratio = times_baseline(cell, baselines)
@@ -43,60 +50,18 @@ def columns(run: Run) -> dict[str, Column]:
         Column("problem", "problem", False, lambda c: c.problem.id),
         Column("status", "status", False, lambda c: c.status),
         Column("flags", "flags", False, lambda c: ", ".join(c.flags) or NOTHING),
-        Column(
-            "time",
-            f"time {time.name}",
-            True,
-            lambda c: time.show(c.time_s),
-            "median of the samples",
-        ),
-        Column(
-            "interval",
-            f"interval {time.name}",
-            False,
-            lambda c: _interval(c, time),
-            "95 % interval of the median within its launch; says nothing of other launches",
-        ),
+        Column("time", f"time {time.name}", True, lambda c: time.show(c.time_s), "median"),
+        Column("interval", f"interval {time.name}", False, lambda c: _interval(c, time), _INTERVAL),
+        Column("percent_of_bound", "% of bound", True, _percent, _PERCENT),
+        Column("binds", "bound by", False, _binds),
+        Column("flop_per_s", flop.name, True, lambda c: flop.show(c.flop_per_s), _FLOP),
+        Column("times_baseline", ratio_header, True, times, _RATIO),
+        Column("error", "max error", True, _error, _ERROR),
+        Column("bytes_per_s", band.name, True, lambda c: band.show(c.bytes_per_s), _BYTES),
+        Column("peak_bytes", f"peak {peak.name}", True, lambda c: peak.show(_peak(c))),
         Column("n", "n", True, lambda c: str(c.timing.n) if c.timing else NOTHING, "samples"),
-        Column(
-            "flop_per_s",
-            flop.name,
-            True,
-            lambda c: flop.show(c.flop_per_s),
-            "useful FLOP/s: the problem's FLOP, the same for every implementation",
-        ),
-        Column(
-            "bytes_per_s",
-            band.name,
-            True,
-            lambda c: band.show(c.bytes_per_s),
-            "compulsory bytes (each tensor once) a second; not read from counters",
-        ),
         Column("clock", "clock", False, _clock),
         Column("pass", "pass", False, lambda c: c.pass_.replace("_", " + ")),
-        Column(
-            "times_baseline",
-            f"× {run.baseline}" + ("" if several else " (1 launch)"),
-            True,
-            times,
-            f"how many times as fast as {run.baseline}; unflagged ok rows only",
-        ),
-        Column(
-            "percent_of_bound",
-            "% of bound",
-            True,
-            lambda c: NOTHING if c.percent_of_bound is None else f"{c.percent_of_bound:.1f}",
-            "100 is the least time that the measured ceilings allow",
-        ),
-        Column("binds", "bound by", False, _binds),
-        Column(
-            "error",
-            "max error",
-            True,
-            _error,
-            "largest distance of any output to float64, in the same run",
-        ),
-        Column("peak_bytes", f"peak {peak.name}", True, lambda c: peak.show(_peak(c))),
         Column("ran", "ran", False, lambda c: ", ".join(c.ran) or NOTHING, "operators it ran"),
         Column("reason", "reason", False, lambda c: "; ".join(c.reasons) or NOTHING),
     ]
@@ -132,6 +97,10 @@ def _interval(cell: Cell, unit: Unit) -> str:
 
 def _clock(cell: Cell) -> str:
     return f"{CLOCK_NAMES.get(cell.clock, cell.clock)}, {cell.cache}"
+
+
+def _percent(cell: Cell) -> str:
+    return NOTHING if cell.percent_of_bound is None else f"{cell.percent_of_bound:.1f}"
 
 
 def _binds(cell: Cell) -> str:

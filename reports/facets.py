@@ -50,17 +50,19 @@ def size_of(problem: Problem, name: str) -> Any:
 
 
 def swept_size(found: Sequence[Point], prefer: str | None = None) -> str:
-    """The size that the points vary: the first word of their series' name when it does."""
-    names = ([prefer] if prefer else []) + [
-        word for point in found[:1] for word in re.split(r"[ ,]", point.series)[:1]
-    ]
-    for name in [n for n in names if n in SWEPT] + ["T", "H", "d_h", "H_kv", "T_q", "d_v", "B"]:
+    """The size that the points vary: the first word of their series' name when it does.
+
+    When nothing varies, a single point of a sweep was measured, and the name still tells.
+    """
+    words = [re.split(r"[ ,]", point.series)[0] for point in found[:1]]
+    named = [name for name in ([prefer] if prefer else []) + words if name in SWEPT]
+    for name in [*named, "T", "H", "d_h", "H_kv", "T_q", "d_v", "B"]:
         if len({size_of(point.problem, name) for point in found}) > 1:
             return name
-    return prefer or "T"
+    return named[0] if named else "T"
 
 
-def facets(found: Sequence[Point], prefer: str | None = None, max_rows: int = 4) -> list[Facet]:
+def facets(found: Sequence[Point], prefer: str | None = None, max_rows: int = 6) -> list[Facet]:
     """The points as panels: rows by series of sizes, dtype, pass and cache; full | causal.
 
     More rows than `max_rows` would be a wall of panels: then only dtype and pass make rows and

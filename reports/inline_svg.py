@@ -36,8 +36,8 @@ def _smaller(svg: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # A style element would hold for the whole page.
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
-    # A marker's own style only repeats that of its use.
-    svg = re.sub(r'(<defs>\s*<path id="[^"]*" d="[^"]*") style="[^"]*"', r"\1", svg)
+    # All but the fill stands in the marker's definition already.
+    svg = re.sub(r'(<use [^>]*)style="fill: ([^;"]+)[^"]*"', r'\1fill="\2"', svg)
     svg = re.sub(r"<[^>]*>", lambda m: _smaller_tag(m.group()), svg)
     return re.sub(r">\s+<", "><", svg).strip()
 

@@ -131,7 +131,7 @@ class Board:
     ) -> Text | None:
         """Write `text` along a line (pixels, degrees) where it covers least; None if it is longer.
 
-        The line passes under the letters' feet.
+        The letters stand on the line or hang below it.
         """
         label = self.axes.text(0, 0, text, transform=self._inches, gid="label", **look)
         width, height = _size(label)
@@ -140,17 +140,19 @@ class Board:
             return None
         dx, dy = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         places: list[tuple[float, float, float, list[Box]]] = []
-        for begin in (0.5 * (length - width), 5.0, length - width - 5):
-            x, y = start[0] + dx * begin - 3 * dy, start[1] + dy * begin + 3 * dx
-            # A slanted text as a chain of small boxes: its bounding box would claim far too much.
-            steps = max(1, int(width / 6))
-            chain = [
-                (cx - height / 2, cy - height / 2, cx + height / 2, cy + height / 2)
-                for i in range(steps + 1)
-                for cx in [x + dx * width * i / steps - dy * height / 2]
-                for cy in [y + dy * width * i / steps + dx * height / 2]
-            ]
-            places.append((sum(self._cost(box) for box in chain), x, y, chain))
+        half = height / 2
+        for above in (3.0, -height - 3.0):
+            for begin in (0.5 * (length - width), length - width - 5, 5.0):
+                x, y = start[0] + dx * begin - above * dy, start[1] + dy * begin + above * dx
+                # A slanted text as a chain of boxes: its bounding box would claim far too much.
+                steps = max(1, int(width / 6))
+                chain = [
+                    (cx - half, cy - half, cx + half, cy + half)
+                    for i in range(steps + 1)
+                    for cx in [x + dx * width * i / steps - dy * half]
+                    for cy in [y + dy * width * i / steps + dx * half]
+                ]
+                places.append((sum(self._cost(box) for box in chain), x, y, chain))
         _, x, y, chain = min(places, key=lambda place: place[0])
         label.set(rotation=angle, rotation_mode="anchor", ha="left", va="bottom")
         label.set_position((x / self._dpi, y / self._dpi))

@@ -188,4 +188,6 @@ def _name_slope(board: Board, roof: Roof, colour: str) -> None:
     x1, y1 = board.pixels(end_x, end_y)
     angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
     length = math.hypot(x1 - x0, y1 - y0)
-    board.along(roof.label, (x0, y0), angle, length, color=colour, fontsize=8.5)
+    if board.along(roof.label, (x0, y0), angle, length, color=colour, fontsize=8.5) is None:
+        spots = board.around([(end_x, end_y)], gaps=(8, 14, 22))
+        board.put(roof.label, spots, (x1, y1), color=colour, fontsize=8.5)

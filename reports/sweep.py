@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from reports.axes import log_axis, round_ticks, spaced_out
+from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
 from reports.facets import Facet, Series, size_of
 from reports.labels import spread
 from reports.points import Point
@@ -38,6 +38,8 @@ def draw_time(axes: Axes, facet: Facet, pen: Pen, limits: tuple[float, float]) -
     bound = bound_line(facet)
     if bound:
         xs, ys = [x for x, _ in bound], [y for _, y in bound]
+        if len(bound) == 1:
+            xs, ys = list(axes.get_xlim()), ys * 2
         axes.fill_between(xs, limits[0], ys, color=SHADE, linewidth=0, zorder=0)
         axes.plot(xs, ys, color=PALE, linewidth=1.6, zorder=1, gid=f"bound-{facet.title}")
     for series in facet.series:
@@ -45,7 +47,7 @@ def draw_time(axes: Axes, facet: Facet, pen: Pen, limits: tuple[float, float]) -
         _line(axes, series, pen, xs, [p.time_s for p in series.points], limits)
         if look := pen.look(series):
             lows, highs = [p.low_s for p in series.points], [p.high_s for p in series.points]
-            axes.vlines(xs, lows, highs, color=look.colour, linewidth=1.0, zorder=3)
+            draw_whiskers(axes, xs, lows, highs, look.colour)
 
 
 def draw_share(axes: Axes, facet: Facet, pen: Pen, top: float) -> None:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reports.axes import (
+    draw_whiskers,
     footnote,
     footnote_height,
     heading,
@@ -111,19 +112,17 @@ def _draw_series(
         axes.plot(xs, ys, color=REST, linewidth=0.7, zorder=1)
         return
     axes.plot(xs, ys, color=look.colour, linewidth=1.2, linestyle=look.dash, alpha=0.8, zorder=3)
+    lows, highs = (
+        [p.flop / p.high_s for p in series.points],
+        [p.flop / p.low_s for p in series.points],
+    )
+    draw_whiskers(axes, xs, lows, highs, look.colour)
     board.add_stroke(xs, ys)
     for point in series.points:
         rank = sizes.index(size_of(point.problem, facet.swept))
         # The area grows by the same step from one size to the next.
         marker_pt = (16 + 64 * rank / max(1, len(sizes) - 1)) ** 0.5
         x, y = point.intensity, point.flop_per_s
-        axes.plot(
-            [x, x],
-            [point.flop / point.high_s, point.flop / point.low_s],
-            color=look.colour,
-            linewidth=1.0,
-            zorder=3,
-        )
         axes.plot(
             [x],
             [y],
