@@ -134,7 +134,7 @@ def _causal_bias(
 
 
 def algorithmic_bytes(problem: Problem, pass_: str) -> int:
-    """The compulsory bytes, k and v again for every chunk of queries, and the chunks of scores.
+    """The compulsory bytes, k and v again for every chunk of queries, and the scores.
 
     Of the scores, float32, as for the formula: S and P written and read once each, backward P
     read twice, dP written and read, dS written and read twice; only the chunks visited. Most of

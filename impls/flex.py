@@ -16,7 +16,7 @@ BLOCK = 128
 
 
 def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **arguments: Any) -> torch.Tensor:
-    """Attention by the compiled kernel; see `attend`. Compiles when sizes or arguments are new."""
+    """Attention by the compiled kernel; see `attend`. New sizes or arguments compile anew."""
     return _attention(q, k, v, with_lse=False, **arguments)[0]
 
 
@@ -106,6 +106,7 @@ def _flex(
             block_mask=block_mask,
             scale=scale,
             enable_gqa=q.shape[1] != k.shape[1],
+            # None is the default, though the annotation leaves it out.
             return_aux=AuxRequest(lse=True) if with_lse else None,  # pyright: ignore
         )
         return (result[0], result[1].lse) if with_lse else (result, None)

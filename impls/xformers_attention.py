@@ -120,7 +120,7 @@ def _laid_out(
     if operator in _GROUPED_LAYOUT and (group > 1 or operator == "splitk"):
         grouped = q.unflatten(1, (H_kv, group)).permute(0, 3, 1, 2, 4)
         once = (t.transpose(1, 2).unsqueeze(3).expand(-1, -1, -1, group, -1) for t in (k, v))
-        return grouped, *once  # type: ignore[return-value]
+        return grouped, *once  # type: ignore[return-value]  # two tensors, k and v
     if group > 1:
         k, v = (t.repeat_interleave(group, 1) for t in (k, v))
     return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)

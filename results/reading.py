@@ -63,7 +63,7 @@ def read_record(cls: type[Record], value: Any, place: Place) -> Record:
         raise _mismatch(place, "an object", value)
     hints = _hints(cls)
     given: dict[str, Any] = {}
-    for field in fields(cls):  # type: ignore[arg-type]
+    for field in fields(cls):  # type: ignore[arg-type]  # every Record is a dataclass
         key = field.name.removesuffix("_")
         if key in value:
             given[field.name] = _read(hints[field.name], value[key], place.at(key))

@@ -113,7 +113,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Planned:
-    """One cell of the plan, written before the first is measured; `decision` is "run" or "skip"."""
+    """One cell of the plan, written before the first is measured.
+
+    `decision` is "run" or "skip".
+    """
 
     cell: str
     implementation: str

@@ -77,7 +77,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Counts:
-    """The arithmetic of a cell (`impls.interface.cost`): pairs a head, FLOP, exponentials, bytes.
+    """The arithmetic of a cell (`impls.interface.cost`); `pairs` are those of one head.
 
     `algorithmic_bytes` is what the implementation declares that it moves; not read from counters.
     """
@@ -92,7 +92,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Bound:
-    """The least time the measured ceilings allow, max(flop / FLOP/s, compulsory bytes / bytes/s).
+    """The least time the ceilings allow, max(flop / FLOP/s, compulsory bytes / bytes/s).
 
     Attributes:
         binds: "compute" or "memory".
@@ -151,7 +151,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Host:
-    """What the machine did meanwhile; the share of system CPU time and foreign load are 0 to 1."""
+    """What the machine did meanwhile; system CPU time and foreign load are shares, 0 to 1."""
 
     minor_faults_per_call: float | None = None
     system_share: float | None = None

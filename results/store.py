@@ -28,7 +28,7 @@ class RunNotFound(LookupError):
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line of a list of runs; `error` says why it cannot be read, the rest is then unknown."""
+    """One line of a list of runs; if `error` says why it cannot be read, the rest is unknown."""
 
     path: Path
     name: str
@@ -40,7 +40,7 @@ class RunSummary:
 
 
 def store_folder(chosen: str | Path | None = None) -> Path:
-    """The folder of runs: `chosen`, else $ATTNBENCH_STORE, else `results/runs` of this checkout.
+    """The folder of runs: `chosen`, else $ATTNBENCH_STORE, else `runs` beside this module.
 
     Never a matter of the current folder or the Python that runs.
     """

@@ -10,7 +10,9 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0,
 
 
 def time_unit(times_s: Iterable[float | None]) -> tuple[float, str]:
-    """One unit for a whole column of times, (seconds in it, its name): the median has 1 to 999.
+    """One unit for a whole column of times: the median has 1 to 999 of it.
+
+    Returns the seconds in one unit, and its name.
 
     >>> time_unit([0.0015, 2.1, None, 0.04])
     (0.001, 'ms')

@@ -28,7 +28,7 @@ class Forward(Protocol):
 
 
 class Unsupported(ValueError):
-    """What was asked for is outside what the implementation supports; `reasons` has all of them."""
+    """What was asked for is not supported by the implementation; `reasons` has every reason."""
 
     def __init__(self, *reasons: str) -> None:
         super().__init__("; ".join(reasons))

@@ -50,7 +50,7 @@ def compiled_graphs() -> int:
 
 
 def compile_afresh(function: Callable[..., Any], options: dict[str, Any] | None = None) -> Compiled:
-    """`function` compiled with dynamo's caches emptied, so that earlier problems use up no limit.
+    """`function` compiled with dynamo's caches emptied: earlier problems use up no limit.
 
     What was compiled before still works and compiles again when called.
     """
@@ -70,7 +70,7 @@ def compiled_for(
 
 
 def layout_key(*tensors: torch.Tensor | None) -> Hashable:
-    """What torch.compile specialises on: shapes, strides, dtypes, device and need of gradients."""
+    """What torch.compile specialises on: shape, stride, dtype, device and need of gradients."""
     return (
         torch.is_grad_enabled(),
         *(

@@ -106,7 +106,7 @@ def flop(problem: Problem, pass_: str = "forward", convention: str = "exact") ->
 
 
 def exponentials(problem: Problem, pass_: str = "forward") -> int:
-    """The exponentials of the softmax: B·H·N a pass, forward and again where backward recomputes.
+    """The exponentials of the softmax: B·H·N in forward and, recomputed, again in backward.
 
     An online softmax's rescales (under 1 %) are not counted.
 

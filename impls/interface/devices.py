@@ -20,7 +20,9 @@ MEMORY_TOLERANCE = 0.10
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """One device as its maker describes it, in SI units; None is "does not exist" or "unknown".
+    """One device as its maker describes it, in SI units.
+
+    None is "does not exist" or "unknown".
 
     Attributes:
         name_pattern: matches the whole name that torch reports.

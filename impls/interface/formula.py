@@ -12,7 +12,10 @@ from impls.interface.problem import Problem
 
 @dataclass(frozen=True)
 class Terms:
-    """What the formula is applied to; `mask`, bool or floating, broadcasts to (B, H, T_q, T_kv)."""
+    """What the formula is applied to.
+
+    `mask`, bool or floating, broadcasts to (B, H, T_q, T_kv).
+    """
 
     inputs: Inputs
     problem: Problem
@@ -111,9 +114,10 @@ def backward(
     lse: torch.Tensor,
     dtype: torch.dtype,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights and gradients of the scores at some keys, (heads, rows, keys), rounded to `dtype`.
+    """Weights and gradients of the scores at some keys, rounded to `dtype`.
 
-    With P the weights: dS = P ∘ (d_out·vᵀ − rowsum(d_out ∘ out)), times the slope of the softcap
+    Both are (heads, rows, keys). With P the weights:
+    dS = P ∘ (d_out·vᵀ − rowsum(d_out ∘ out)), times the slope of the softcap
     (Dao et al. 2022, appendix B.4). Then dv = Pᵀ·d_out, dq = scale·dS·k, dk = scale·dSᵀ·q.
     """
     scores, slope, _ = _scores(terms, part, keys)

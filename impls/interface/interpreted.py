@@ -49,7 +49,7 @@ def start(implementation: Implementation) -> subprocess.Popen[str]:
 def finish(
     implementation: Implementation, child: subprocess.Popen[str]
 ) -> tuple[Conformance | None, list[str]]:
-    """What the child found; or None and the reasons why the implementation is not available there.
+    """What the child found; or None and why the implementation is not available there.
 
     A child that died or wrote no result is a wrong check: silence proves nothing.
     """

@@ -33,14 +33,17 @@ def causal_mask(
 
 
 def dead_rows(mask: torch.Tensor) -> torch.Tensor:
-    """The rows in which a mask forbids every key → bool, as the mask but with a last size of 1."""
+    """The rows in which a mask forbids every key → bool, as the mask but its last size 1."""
     if mask.dtype == torch.bool:
         return ~mask.any(-1, keepdim=True)
     return (mask == -torch.inf).all(-1, keepdim=True)
 
 
 def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A bool mask as a bias: 0 where a query may attend, −inf where not; a float mask as it is."""
+    """A bool mask as a bias, 0 where a query may attend and −inf where not.
+
+    A float mask stays as it is, in `dtype`.
+    """
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -torch.inf)

@@ -18,7 +18,9 @@ _EXAMPLE = 'try "B=4,T=8192,H=32,H_kv=8,d_h=128,causal"'
 
 @dataclass(frozen=True)
 class Problem:
-    """One attention computation: q (B, H, T_q, d_h), k (B, H_kv, T_kv, d_h), v (B, H_kv, T_kv, d_v).
+    """One attention computation, as sizes, a dtype, a masking and a layout.
+
+    q (B, H, T_q, d_h), k (B, H_kv, T_kv, d_h), v (B, H_kv, T_kv, d_v) → (B, H, T_q, d_v).
 
     `H_kv` and `d_v` default to `H` and `d_h`. `causal` is aligned bottom-right. `window` keeps the
     last `window` keys a causal query may see. `layout` says how the inputs lie in memory; the
@@ -63,7 +65,7 @@ class Problem:
             if not self.causal:
                 raise ValueError("a window needs causal: it keeps the last `window` visible keys")
         if self.layout == "packed" and (
-            self.T_q != self.T_kv or self.H != self.H_kv or self.d_v != self.d_h
+            self.T_q != self.T_kv or self.H_kv != self.H or self.d_v != self.d_h
         ):
             raise ValueError("layout=packed needs T_q = T_kv, H = H_kv and d_v = d_h")
 

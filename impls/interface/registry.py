@@ -1,4 +1,4 @@
-"""Where implementations are found: the folder `impls/`, entry points, and a string the user gives."""
+"""Where implementations are found: the folder `impls/`, entry points, and strings a user gives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOT_IMPLEMENTATIONS = ("interface", "layer", "__main__")
 
 
 def implementations(brought: Sequence[str] = ()) -> dict[str, Implementation]:
-    """Every implementation by name: ours, those of entry points, and those `brought` by a string.
+    """Every implementation by name: ours, those of entry points, and those `brought`.
 
     A brought string is `package.module:function` or `path/to/file.py:function`. Nothing here is
     imported from an optional library; an implementation that needs one says so when asked.

@@ -67,7 +67,7 @@ def print_implementations(
 def print_conformance(
     console: Console, found: Sequence[Conformance], unavailable: dict[str, list[str]]
 ) -> None:
-    """One row per implementation, then every wrong check, what is not supported, who is absent."""
+    """Print a row per implementation, then what was wrong, is not supported, or is absent."""
     table = Table(box=None, padding=(0, 1), header_style="bold")
     table.add_column("implementation", no_wrap=True)
     table.add_column("on", no_wrap=True)
