@@ -117,6 +117,8 @@ def _described(
 
 
 def _check(given: argparse.Namespace) -> int:
+    import torch
+
     from impls.interface import interpreted
     from impls.interface.availability import availability
     from impls.interface.conformance import Conformance, conformance
@@ -124,6 +126,9 @@ def _check(given: argparse.Namespace) -> int:
     from impls.interface.tables import print_conformance, summary
 
     started = time.perf_counter()
+    # Thousands of calls of microseconds: a second thread waits for the first, and for every
+    # other process of the machine, 20 times longer than it computes.
+    torch.set_num_threads(1)
     device = _device(given.device)
     chosen = select(given.names, given.impl)
     # The interpreter's processes run beside this one.

@@ -29,6 +29,7 @@ def kernel(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # The bare checkout must do: nothing of what is installed is tried beside the kernel.
     monkeypatch.setattr("impls.interface.registry._declared_here", list)
+    monkeypatch.setattr("torch.set_num_threads", lambda n: None)
 
     def write(text, name="mykernel.py"):
         (tmp_path / name).write_text(text)
@@ -52,6 +53,7 @@ def test_check_of_a_right_kernel_ends_0_with_a_summary_last(kernel, capsys):
     assert main(["check", "--impl", kernel(RIGHT), "--device", "cpu"]) == 0
     shown = capsys.readouterr().out
     assert "mykernel_attention" in shown
+    assert "…" not in shown.splitlines()[0]
     assert shown.strip().splitlines()[-1].startswith("1 implementations checked: ")
     assert " 0 wrong" in shown.strip().splitlines()[-1]
     assert max(map(len, shown.strip().splitlines()[:-1])) <= 80

@@ -38,7 +38,7 @@ def start(implementation: Implementation) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "impls", "check", implementation.name]
     return subprocess.Popen(
         [*command, "--json", "--device", "cpu"],
-        env=os.environ | {_VARIABLE: "1"},
+        env=os.environ | {_VARIABLE: "1", "OMP_NUM_THREADS": "1"},
         cwd=ROOT,
         text=True,
         stdout=subprocess.PIPE,

@@ -52,7 +52,7 @@ def print_implementations(
     console: Console, rows: Sequence[tuple[Implementation, str, list[str]]], device: str
 ) -> None:
     """A table of (implementation, version, reasons why it is not available here)."""
-    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("implementation", no_wrap=True)
     table.add_column("here")
     table.add_column("version")
@@ -68,14 +68,14 @@ def print_conformance(
     console: Console, found: Sequence[Conformance], unavailable: dict[str, list[str]]
 ) -> None:
     """Print a row per implementation, then what was wrong, is not supported, or is absent."""
-    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("implementation", no_wrap=True)
     table.add_column("on", no_wrap=True)
     for name in ("passed", "wrong", "unsupported"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("NaN safe", no_wrap=True)
-    table.add_column("repeats")
-    table.add_column("time_s", justify="right")
+    table.add_column("repeats", no_wrap=True)
+    table.add_column("time_s", justify="right", no_wrap=True)
     for one in found:
         table.add_row(
             one.implementation,
@@ -124,7 +124,7 @@ def summary(found: Sequence[Conformance], unavailable: dict[str, list[str]]) -> 
 
 def print_cost(console: Console, costs: dict[str, Cost]) -> None:
     """One column per pass."""
-    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("")
     for pass_ in costs:
         table.add_column(pass_, justify="right")
