@@ -21,8 +21,8 @@ def series(device: str, dtype: str) -> list[Series]:
         Problem(H=d_model // d_h, d_h=d_h, **sizes) for d_h in (64, 32, 192, 96, 128, 48)
     ]
     return [
-        *masked_both_ways(f"d_h at H {H}", fixed_H),
-        *masked_both_ways(f"d_h at d_model {d_model}", fixed_width),
+        *masked_both_ways(f"d_h at H {H}", fixed_H, rungs_per_turn=(3, 1)),
+        *masked_both_ways(f"d_h at d_model {d_model}", fixed_width, rungs_per_turn=(3, 1)),
     ]
 
 

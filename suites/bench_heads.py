@@ -9,7 +9,7 @@ AXIS = "heads"
 def series(device: str, dtype: str) -> list[Series]:
     """FLOP and bytes stay, exponentials grow with H; with fewer H_kv only K and V shrink."""
     if device == "cpu":
-        sizes = {"B": 1, "T_q": 512, "T_kv": 512, "dtype": dtype}
+        sizes = {"B": 1, "T_q": 256, "T_kv": 256, "dtype": dtype}
         split = [Problem(H=H, d_h=1024 // H, **sizes) for H in (16, 4, 64, 8, 32)]
         shared = [Problem(H=12, H_kv=H_kv, d_h=64, **sizes) for H_kv in (12, 1, 4, 2, 6, 3)]
     else:
@@ -18,8 +18,8 @@ def series(device: str, dtype: str) -> list[Series]:
         shared = [Problem(H=32, H_kv=H_kv, d_h=128, **sizes) for H_kv in (32, 1, 8, 4, 16, 2)]
     d_model = split[0].H * split[0].d_h
     return [
-        *masked_both_ways(f"H at d_model {d_model}", split),
-        *masked_both_ways(f"H_kv at H {shared[0].H}", shared),
+        *masked_both_ways(f"H at d_model {d_model}", split, rungs_per_turn=(3, 1)),
+        *masked_both_ways(f"H_kv at H {shared[0].H}", shared, rungs_per_turn=(3, 1)),
     ]
 
 

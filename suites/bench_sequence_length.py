@@ -12,7 +12,7 @@ def series(device: str, dtype: str) -> list[Series]:
         ladder = [
             Problem(B=1, T_q=T, T_kv=T, H=8, d_h=64, dtype=dtype) for T in _powers(128, 16384)
         ]
-        return masked_both_ways("T", ladder, rungs_per_turn=4)
+        return masked_both_ways("T", ladder, rungs_per_turn=(4, 4))
     Ts = _powers(512, 32768)
     lines = []
     for d_h in (64, 128):
@@ -21,7 +21,7 @@ def series(device: str, dtype: str) -> list[Series]:
             Problem(B=max(1, 16384 // T), T_q=T, T_kv=T, H=H, d_h=d_h, dtype=dtype) for T in Ts
         ]
         one = [p.with_(B=1) for p in full_batch if p.B > 1]
-        lines += masked_both_ways(f"T at B·T = 16384, d_h {d_h}", full_batch, rungs_per_turn=4)
+        lines += masked_both_ways(f"T at B·T = 16384, d_h {d_h}", full_batch, rungs_per_turn=(4, 4))
         lines += masked_both_ways(f"T at B = 1, d_h {d_h}", one)
     return lines
 

@@ -13,23 +13,28 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 # Ceilings as fast as no machine is, so that no cell is above them; measuring real ones takes 8 s.
-_ROOFS = """
-import suites.measure.ceilings as module
-
-ROOFS = {
-    "device": "cpu", "device_name": "test", "threads": 1, "measured_utc": "2026-01-01T00:00:00Z",
-    "contended": False, "foreign_load": 0.0, "clock": "cpu_time", "datasheet": None,
-    "gemm": {
-        dtype: {"flop_per_s": 1e13, "median_flop_per_s": 1e13, "provider": "test", "size": 512,
-                "providers": {"test": {"flop_per_s": 1e13, "median_flop_per_s": 1e13}}}
-        for dtype in ("float32", "bfloat16")
-    },
+_FAST = {"flop_per_s": 1e13, "median_flop_per_s": 1e13, "provider": "test", "size": 512}
+_GEMM = _FAST | {"providers": {"test": {"flop_per_s": 1e13, "median_flop_per_s": 1e13}}}
+_COPY = {"bytes_per_s": 1e12, "copy_bytes_per_s": 1e12, "read_bytes_per_s": 1e12}
+ROOFS: dict[str, Any] = {
+    "device": "cpu",
+    "device_name": "test",
+    "threads": 1,
+    "measured_utc": "2026-01-01T00:00:00Z",
+    "contended": False,
+    "foreign_load": 0.0,
+    "clock": "cpu_time",
+    "datasheet": None,
+    "gemm": {"float32": _GEMM, "bfloat16": _GEMM},
     "bandwidth": {
-        "dram": {"bytes_per_s": 1e12, "provider": "copy", "copy_bytes_per_s": 1e12,
-                 "read_bytes_per_s": 1e12, "working_set_bytes": 1 << 27, "capacity_bytes": None}
+        "dram": _COPY | {"provider": "copy", "working_set_bytes": 1 << 27, "capacity_bytes": None}
     },
     "exp": {"float32": {"exp_per_s": 1e12, "median_exp_per_s": 1e12}},
 }
+_PLUGIN = """
+import suites.measure.ceilings as module
+from tests.suite_process import ROOFS
+
 module.ceilings_for = lambda *_, **__: ROOFS
 """
 
@@ -74,7 +79,7 @@ def strict(text: str) -> Any:
 
 def command(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
     """The command and environment of `pytest suites` started in `folder`."""
-    (folder / "test_roofs.py").write_text(_ROOFS)
+    (folder / "test_roofs.py").write_text(_PLUGIN)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "ATTNBENCH"))}
     environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "OMP_NUM_THREADS": "1"}
     line = [sys.executable, "-m", "pytest", str(ROOT / "suites"), "-p", "test_roofs"]

@@ -103,14 +103,14 @@ def cells(
 
 
 def masked_both_ways(
-    label: str, problems: Sequence[Problem], rungs_per_turn: int = 1
+    label: str, problems: Sequence[Problem], rungs_per_turn: tuple[int, int] = (1, 1)
 ) -> list[Series]:
-    """The same ladder twice: full and causal."""
+    """The same ladder twice: full and causal, with the rungs each takes a turn."""
     return [
         Series(
-            f"{label}, {mask}",
-            tuple(p.with_(causal=mask == "causal") for p in problems),
-            rungs_per_turn,
+            f"{label}, {'causal' if causal else 'full'}",
+            tuple(p.with_(causal=causal) for p in problems),
+            rungs,
         )
-        for mask in ("full", "causal")
+        for causal, rungs in zip((False, True), rungs_per_turn, strict=True)
     ]

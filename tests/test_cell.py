@@ -1,0 +1,177 @@
+"""One cell from problem to record, in this process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from impls.interface.attention import Implementation
+from impls.interface.problem import Problem
+from impls.interface.registry import implementations
+from suites.measure.clocks import Settings
+from suites.session.cell import Call, Conditions, ProblemMemory, measure_cell, time_limit
+from suites.session.faults import CompileTimeout, SilentFallback
+from suites.session.sweep import Cell
+from tests.suite_process import ROOFS
+
+PROBLEM = Problem(B=1, T_q=33, T_kv=65, H=4, H_kv=2, d_h=24, d_v=24, causal=True)
+CONDITIONS = Conditions(
+    device="cpu",
+    settings=Settings(budget_s=0.2),
+    ceilings=ROOFS,
+    flop_convention="exact",
+    compile_limit_s=60.0,
+)
+NAIVE = implementations()["naive"]
+
+
+def cell_of(implementation: Implementation, problem: Problem = PROBLEM, pass_: str = "forward"):
+    return Cell(implementation, problem, pass_, "hot", "cpu_time", "test", "test")
+
+
+def fake(forward, **declared) -> Implementation:
+    return Implementation(name="fake", forward=forward, summary="fake", **declared)
+
+
+@pytest.mark.parametrize("pass_", ["forward", "backward", "forward_backward"])
+def test_every_pass_is_proven_against_float64_and_timed(pass_):
+    found = measure_cell(cell_of(NAIVE, pass_=pass_), CONDITIONS, ProblemMemory())
+    assert found["status"] == "ok" and found["check"]["after_timing"]
+    proven = {"out"} if pass_ == "forward" else {"out", "dq", "dk", "dv"}
+    assert set(found["check"]["outputs"]) == proven
+    assert found["timing"]["n"] >= 10 and found["timing"]["first_call_s"] > 0
+    nominal = {"forward": 1.0, "backward": 2.5, "forward_backward": 3.5}[pass_]
+    pairs = sum(min(65, i + 1 + 32) for i in range(33))
+    assert found["counts"]["flop"] == nominal * 2 * 4 * pairs * (24 + 24)
+
+
+def test_gradients_of_two_calls_are_the_same_and_never_added_up():
+    memory = ProblemMemory()
+    inputs, _ = memory.of(PROBLEM, "cpu", True)
+    call = Call(cell_of(NAIVE, pass_="forward_backward"), inputs, "cpu")
+    first, second = call.run(), call.run()
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    assert all(t.grad is None for t in (inputs.q, inputs.k, inputs.v))
+
+
+def test_a_wrong_gradient_behind_a_right_output_is_wrong():
+    class Crooked(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, out):
+            return out.clone()
+
+        @staticmethod
+        def backward(ctx, *grads):
+            return grads[0] * torch.nan
+
+    crooked = fake(lambda q, k, v, **a: Crooked.apply(NAIVE.forward(q, k, v, **a)))
+    forward = measure_cell(cell_of(crooked), CONDITIONS, ProblemMemory())
+    both = measure_cell(cell_of(crooked, pass_="forward_backward"), CONDITIONS, ProblemMemory())
+    assert (forward["status"], both["status"]) == ("ok", "wrong")
+    assert any("dq" in why for why in both["reasons"])
+
+
+def test_another_kernel_than_was_asked_for_is_an_error():
+    impostor = fake(NAIVE.forward, runs=("_scaled_dot_product_flash_attention",))
+    with pytest.raises(SilentFallback, match=r"asked for fake, but none of .* ran: .*bmm"):
+        measure_cell(cell_of(impostor), CONDITIONS, ProblemMemory())
+
+
+def test_what_ran_comes_from_a_profile_of_the_call():
+    found = measure_cell(
+        cell_of(implementations()["sdpa_flash"], PROBLEM.with_(H_kv=4, T_q=65)),
+        CONDITIONS,
+        ProblemMemory(),
+    )
+    assert any("_scaled_dot_product_flash_attention_for_cpu" in name for name in found["ran"])
+
+
+def test_an_asynchronous_kernel_is_timed_until_its_work_is_done():
+    import threading
+
+    workers: list[threading.Thread] = []
+
+    def forward(q, k, v, **arguments):
+        worker = threading.Thread(target=time.sleep, args=(0.02,))
+        worker.start()
+        workers.append(worker)
+        return NAIVE.forward(q, k, v, **arguments)
+
+    def join():
+        while workers:
+            workers.pop().join()
+
+    cell = replace(cell_of(fake(forward, synchronize=join)), clock="wall")
+    found = measure_cell(cell, CONDITIONS, ProblemMemory())
+    assert found["timing"]["min_s"] >= 0.02
+
+
+def test_a_slow_first_call_has_its_own_column():
+    is_first = [True]
+
+    def forward(q, k, v, **arguments):
+        if is_first.pop() if is_first else False:
+            time.sleep(0.3)
+        return NAIVE.forward(q, k, v, **arguments)
+
+    found = measure_cell(cell_of(fake(forward)), CONDITIONS, ProblemMemory())
+    assert found["timing"]["first_call_s"] >= 0.3
+    assert found["timing"]["wall_median_s"] < 0.1
+
+
+def test_compiling_too_long_is_a_timeout_and_the_alarm_is_put_back():
+    def prepare(problem, device):
+        time.sleep(5)
+
+    slow = fake(NAIVE.forward, prepare=prepare, needs_compiler=True)
+    impatient = replace(CONDITIONS, compile_limit_s=0.2)
+    started = time.monotonic()
+    with pytest.raises(CompileTimeout, match=r"longer than 0\.2 s"):
+        measure_cell(cell_of(slow), impatient, ProblemMemory())
+    assert time.monotonic() - started < 3
+    with time_limit(None, "nothing"):
+        pass
+
+
+def test_the_reference_is_made_once_for_all_implementations_of_a_problem():
+    memory = ProblemMemory()
+    first = memory.of(PROBLEM, "cpu", False)
+    assert memory.of(PROBLEM, "cpu", False)[1] is first[1]
+    assert memory.of(PROBLEM.with_(B=2), "cpu", False)[1] is not first[1]
+
+
+def test_time_above_the_ceiling_is_flagged():
+    slow_roofs = ROOFS | {"gemm": {"float32": ROOFS["gemm"]["float32"] | {"flop_per_s": 1e6}}}
+    found = measure_cell(cell_of(NAIVE), replace(CONDITIONS, ceilings=slow_roofs), ProblemMemory())
+    assert "above_ceiling" in found["flags"]
+
+
+def test_cost_of_measuring_a_1_ms_kernel(capsys):
+    """Prints the share of a cell's wall time outside warm-up and samples; asserts no time."""
+    done = {}
+
+    def forward(q, k, v, **arguments):
+        until = time.perf_counter() + 1e-3
+        while time.perf_counter() < until:
+            pass
+        return done["out"]
+
+    memory = ProblemMemory()
+    inputs, _ = memory.of(PROBLEM, "cpu", False)
+    done["out"] = NAIVE.forward(inputs.q, inputs.k, inputs.v, causal=True)
+    cell = cell_of(fake(forward))
+    settings = replace(CONDITIONS, settings=Settings(budget_s=0.5, target=1e-9))
+    measure_cell(cell, settings, memory)  # the process's first profile
+    started = time.perf_counter()
+    found = measure_cell(cell, settings, memory)
+    wall_s = time.perf_counter() - started
+    # The target is out of reach, so that sampling takes its whole budget.
+    assert found["timing"]["stop"] == "budget"
+    warmed_s = found["timing"]["warmup_n"] * found["timing"]["wall_median_s"]
+    share = 1 - (settings.settings.budget_s + warmed_s) / wall_s
+    with capsys.disabled():
+        print(f"\nharness outside warm-up and samples: {share:.1%} of a {wall_s:.2f} s cell")
+    assert found["status"] == "ok"
