@@ -19,7 +19,7 @@ from results.findings import (
 )
 from results.ratios import baseline_cells, speed_up, times_baseline
 from results.store import load_run
-from tests.fake_run import cell, check_record
+from tests.fake_cells import cell, check_record
 
 SHORT = Problem.parse("T=128,H=8,d_h=64")
 LONG = SHORT.with_(T_q=4096, T_kv=4096)

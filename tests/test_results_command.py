@@ -9,7 +9,7 @@ import pytest
 
 from impls.interface.problem import Problem
 from results.__main__ import main
-from tests.fake_run import cell
+from tests.fake_cells import cell
 
 CHECKOUT = Path(__file__).parents[1]
 FORBIDDEN = """

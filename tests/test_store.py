@@ -21,7 +21,7 @@ from results.store import (
     store_folder,
     summarize,
 )
-from tests.fake_run import cell, check_record
+from tests.fake_cells import cell, check_record
 
 PROBLEM = Problem.parse("T=63,H=4,d_h=40")
 
