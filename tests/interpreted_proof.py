@@ -91,13 +91,15 @@ def assert_right(problem, tensors=None, *, scale=None, seeds=(), **launched):
     for seed in seeds:
         with shuffled_grid(seed):
             results.append(launch(q, k, v, **arguments))
-    eps = torch.finfo(q.dtype).eps
+    # Where the formula is exact by luck (two keys): one rounding of a 16-bit result, or 16
+    # roundings of a float32 accumulator.
+    floor = torch.finfo(q.dtype).eps * (16 if q.dtype == torch.float32 else 0.5)
     for out, lse in results:
         assert lse.dtype == torch.float32
         assert out.dtype == q.dtype
         assert (out[dead] == 0).all(), "a row without keys is not 0"
         assert torch.equal(lse.isneginf(), dead), "lse is −inf for the wrong rows"
         if not dead.all():
-            assert_within(out[~dead], exact[~dead], near[~dead], 2 * eps, "out")
+            assert_within(out[~dead], exact[~dead], near[~dead], floor, "out")
             assert_within(lse[~dead], exact_lse[~dead], near_lse[~dead], 2e-6, "lse")
     return results[0]
