@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -93,17 +94,42 @@ def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, 
         "files": [str(out / name) for name in names],
         "findings": [finding.sentence for finding in findings(run)],
         "counts": dict(status_counts(run)),
+        "next": _next(run),
     }
 
 
 def _print(record: dict[str, Any]) -> None:
     counts = ", ".join(f"{n} {status}" for status, n in record["counts"].items() if n)
     print(f"run {record['run']}, {record['state']}: {counts or 'no cells'}")
+    names = [Path(file).name for file in record["files"][1:]]
+    print(f"report  {record['page']}")
+    print(_hanging("beside  ", ", ".join(names)))
     for sentence in record["findings"][:3]:
-        print(f"  {sentence}")
-    folder = Path(record["page"]).parent
-    print(f"page    {record['page']}")
-    print(f"beside  {', '.join(Path(f).name for f in record['files'][1:])} in {folder}")
+        print(_hanging("      - ", sentence))
+    for n, line in enumerate(record["next"]):
+        print(f"{'next' if n == 0 else '':8}{line}")
+
+
+def _hanging(start: str, text: str) -> str:
+    """Lines of at most 80 columns, the later ones under the first's text."""
+    return textwrap.fill(
+        text,
+        width=80,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _next(run: Run) -> list[str]:
+    """What to type now: go on, go further, or look closer."""
+    if run.state not in ("finished", "in progress"):
+        return [f"pytest suites --resume {run.name}"]
+    further = {"smoke": "quick", "quick": "default", "default": "full"}
+    budget = further.get(run.header.settings.budget or "")
+    lines = [f"make bench BUDGET={budget}"] if budget else []
+    return [*lines, f"python -m results show {run.name}"]
 
 
 def _progress() -> Callable[[str], None]:

@@ -44,7 +44,7 @@ def test_the_newest_run_is_written_and_its_paths_are_printed(call, tmp_path, cap
         "latency.svg",
     }
     said = capsys.readouterr().out
-    assert f"page    {folder / 'report.html'}" in said
+    assert f"report  {folder / 'report.html'}" in said
     assert "chunked is the fastest of 2" in said
 
 
