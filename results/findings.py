@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median
 
-from results.ratios import baseline_cells, speed_up
+from results.contest import SUITE, absent, broadest_contest, fastest_name, same_work
+from results.phrases import where
 from results.run import Run
 from results.schema import TIMED, Cell
-from results.units import si_text, time_text
+from results.units import digits, si_text, time_text
 
 MOST = 7
 # Below these a difference is not worth a sentence.
@@ -52,32 +53,24 @@ def failures(run: Run) -> Finding | None:
 
 
 def fastest(run: Run) -> Finding | None:
-    """The fastest implementation against the baseline, at the largest T that both have."""
-    baselines = baseline_cells(run)
-    groups: dict[tuple, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
-    for cell in run.comparable_cells:
-        groups[_same_work(cell)][cell.implementation].append(cell)
-    contests = []
-    for group in groups.values():
-        ratios = {
-            name: ratio
-            for name, cells in group.items()
-            if name != run.baseline and (ratio := speed_up(cells, baselines)) is not None
-        }
-        if ratios:
-            contests.append(ratios)
-    if not contests:
+    """The fastest implementation against the baseline, where the most can be compared."""
+    ratios = broadest_contest(run)
+    if not ratios:
         return None
-    largest = max(contests, key=lambda r: _contest_rank(next(iter(r.values())).cells[0], len(r)))
-    name, best = max(largest.items(), key=lambda item: item[1].times)
+    name, best = max(ratios.items(), key=lambda item: item[1].times)
     cell, other = best.cells[0], best.cells[1]
     assert cell.time_s and other.time_s
-    times = f"{time_text(cell.time_s)} against {time_text(other.time_s)}"
-    if best.times <= 1.0:
-        start = f"Nothing beats {run.baseline} at {_where(cell)}: the next, {name}, runs at"
+    place, rest = where(cell, run), ""
+    if best.times > 1.0:
+        start = f"{name} is the fastest of {len(ratios) + 1} at {place}:"
+    elif others := absent(run, cell, {run.baseline, *ratios}):
+        start = f"{run.baseline} is the fastest of {len(ratios) + 1} at {place}; {name} runs at"
+        rest = f"; not compared there: {', '.join(others)}"
     else:
-        start = f"{name} is the fastest of {len(largest) + 1} at {_where(cell)}:"
-    sentence = f"{start} {best.times:.2f} × {run.baseline} ({times}, {best.spread})."
+        start = f"Nothing beats {run.baseline} at {place}: the next, {name}, runs at"
+    times = f"{time_text(cell.time_s)} against {time_text(other.time_s)}"
+    ratio = digits(best.times, 3 if best.times >= 1.0 else 2)
+    sentence = f"{start} {ratio} × {run.baseline} ({times}, {best.spread}){rest}."
     return _finding(sentence, best.cells)
 
 
@@ -94,8 +87,8 @@ def closest_to_bound(run: Run) -> Finding | None:
     elif cell.bound.binds == "memory" and cell.bound.bytes_per_s and cell.bound.bytes_level:
         roof = f", {cell.bound.bytes_level} at {si_text(cell.bound.bytes_per_s, 'B/s')}"
     sentence = (
-        f"The closest to its measured bound is {cell.implementation} with {percent:.0f} % "
-        f"at {_where(cell)} ({cell.bound.binds} binds{roof})."
+        f"{cell.implementation} comes closest to its measured bound: {percent:.0f} % at "
+        f"{where(cell, run)}; {cell.bound.binds} binds{roof}."
     )
     return _finding(sentence, [cell])
 
@@ -118,7 +111,7 @@ def baseline_falls(run: Run) -> Finding | None:
         grown = f", while its peak memory grows from {si_text(a, 'B')} to {si_text(b, 'B')}"
     sentence = (
         f"{run.baseline} falls from {peak.percent_of_bound:.0f} % of its bound at "
-        f"T={peak.problem.T_q} to {last.percent_of_bound:.0f} % at {_where(last)}{grown}."
+        f"T = {peak.problem.T_q} to {last.percent_of_bound:.0f} % at {where(last, run)}{grown}."
     )
     return _finding(sentence, [peak, last])
 
@@ -135,21 +128,22 @@ def paging(run: Run) -> Finding | None:
         return None
     share, worst = max(paged, key=lambda item: item[0])
     faults = worst.host.minor_faults_per_call if worst.host else None
-    with_faults = "" if faults is None else f", with {faults:.0f} page faults a call"
+    with_faults = "" if faults is None else f", with {_count_text(faults)} page faults a call"
     several = (
         ""
         if len(paged) == 1
         else f"; {len(paged)} cells spend over {100 * PAGING_SHARE:.0f} % there"
     )
     sentence = (
-        f"{worst.implementation} spends {100 * share:.0f} % of its CPU time in the operating "
-        f"system at {_where(worst)}{with_faults}: that is the allocator, not attention{several}."
+        f"{worst.implementation} spends {100 * share:.0f} % of its CPU time "
+        f"in the operating system at {where(worst, run)}{with_faults}: "
+        f"that is the allocator, not attention{several}."
     )
     return _finding(sentence, [cell for _, cell in paged])
 
 
 def causal_saving(run: Run) -> Finding | None:
-    """What causal saves: its time over full's, at each T of the implementation that saves most."""
+    """What causal saves the fastest implementation: its time over full's, along T."""
     full = {_causal_partner(c): c for c in run.comparable_cells if not c.problem.causal}
     sweeps: dict[tuple, dict[int, list[tuple[Cell, Cell]]]] = defaultdict(lambda: defaultdict(list))
     for cell in run.comparable_cells:
@@ -158,26 +152,24 @@ def causal_saving(run: Run) -> Finding | None:
             sweeps[_sweep(cell)][cell.problem.T_q].append((cell, other))
     if not sweeps:
         return None
-    longest = max(max(by_T) for by_T in sweeps.values())
-    best = min(
-        (by_T for by_T in sweeps.values() if longest in by_T),
-        key=lambda by_T: _share(by_T[longest]),
-    )
-    lengths = sorted(best)
-    idle = list(takewhile(lambda T: _share(best[T]) > SKIPS_NOTHING, lengths))
-    (cell, other), share = best[longest][0], _share(best[longest])
+    winner = fastest_name(run)
+    told = max(sweeps.values(), key=lambda by_T: _telling(by_T[max(by_T)][0][0], winner))
+    lengths = sorted(told)
+    idle = list(takewhile(lambda T: _share(told[T]) > SKIPS_NOTHING, lengths))
+    (cell, other), share = told[lengths[-1]][0], _share(told[lengths[-1]])
     if idle == lengths:
-        start = f"Causal saves nothing, not even in {cell.implementation}: it takes"
+        start = f"Causal saves {cell.implementation} nothing: it takes"
     else:
-        upto = f" skips nothing up to T={idle[-1]} and" if idle else ""
+        upto = f" skips nothing up to T = {idle[-1]} and" if idle else ""
         start = f"Causal {cell.implementation}{upto} takes"
     visible = ""
     if cell.counts and other.counts and other.counts.pairs:
         visible = f", where {cell.counts.pairs / other.counts.pairs:.2f} of the pairs are visible"
-    launches = len(best[longest])
+    launches = len(told[lengths[-1]])
     certainty = "1 launch" if launches == 1 else f"median of {launches} launches"
-    sentence = f"{start} {share:.2f} of full's time at {_where(cell)}{visible} ({certainty})."
-    return _finding(sentence, [c for T in lengths for pair in best[T] for c in pair])
+    place = where(cell, run, tells_masking=False)
+    sentence = f"{start} {share:.2f} of full's time at {place}{visible} ({certainty})."
+    return _finding(sentence, [c for T in lengths for pair in told[T] for c in pair])
 
 
 def did_not_run(run: Run) -> Finding | None:
@@ -189,7 +181,7 @@ def did_not_run(run: Run) -> Finding | None:
         return None
     by_reason: dict[str, list[str]] = defaultdict(list)
     for cell in absent:
-        reason = cell.reasons[0] if cell.reasons else cell.status
+        reason = cell.reasons[0].split("; ")[0] if cell.reasons else cell.status
         if cell.implementation not in {n for names in by_reason.values() for n in names}:
             by_reason[reason].append(cell.implementation)
     parts = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
@@ -236,20 +228,19 @@ def _peak_bytes(cell: Cell) -> int | None:
     return cell.memory.peak_bytes if cell.memory else None
 
 
-def _where(cell: Cell) -> str:
-    """The problem and pass in the words of a sentence."""
-    full = "" if cell.problem.causal else ", full"
-    return f"{cell.problem.id.replace(',', ', ')}{full}, {cell.pass_.replace('_', ' + ')}"
+def _count_text(count: float) -> str:
+    return f"{digits(count / 1000)} thousand" if count >= 1000 else f"{count:.0f}"
 
 
-def _same_work(cell: Cell) -> tuple:
-    return (cell.problem.id, cell.pass_, cell.cache, cell.clock)
-
-
-def _contest_rank(cell: Cell, rivals: int) -> tuple:
-    """The largest T first; then forward, full and the problem with most rivals."""
-    problem = cell.problem
-    return (problem.T_kv, cell.pass_ == "forward", not problem.causal, rivals, problem.T_q)
+def _telling(longest: Cell, winner: str) -> tuple:
+    """How much a causal sweep tells, by its longest cell: the winner's, then the largest T."""
+    return (
+        longest.implementation == winner,
+        longest.suite == SUITE,
+        longest.pass_ == "forward",
+        longest.problem.T_kv,
+        -(longest.time_s or 0.0),
+    )
 
 
 def _sweep(cell: Cell) -> tuple:
@@ -261,7 +252,7 @@ def _sweep(cell: Cell) -> tuple:
 
 def _causal_partner(cell: Cell) -> tuple:
     problem = cell.problem.with_(causal=False, window=None)
-    return (cell.implementation, problem.id, *_same_work(cell)[1:], cell.launch)
+    return (cell.implementation, problem.id, *same_work(cell)[1:], cell.launch)
 
 
 def _share(pairs: list[tuple[Cell, Cell]]) -> float:

@@ -17,7 +17,6 @@ from results.findings import (
     left_out,
     paging,
 )
-from results.ratios import baseline_cells, speed_up, times_baseline
 from results.store import load_run
 from tests.fake_cells import cell, check_record
 
@@ -45,37 +44,6 @@ def test_a_plausible_run_bears_out_three_to_seven_sentences(run_of):
     assert len(findings(run_of(created="20261130T000000Z"), most=3)) == 3
 
 
-def test_the_fastest_is_told_at_the_largest_common_T_as_one_launch(run_of):
-    run = run_of(
-        cell("naive", SHORT, 0.001),
-        cell("sdpa_flash", SHORT, 0.0001),
-        cell("naive", LONG, 0.5),
-        cell("sdpa_flash", LONG, 0.4),
-        cell("chunked", LONG, 0.45),
-        cell("sdpa_flash", LONG.with_(T_q=8192, T_kv=8192), 1.6),
-    )
-    text = sentence(fastest(run))
-    assert text.startswith("sdpa_flash is the fastest of 3 at B=1, T=4096,")
-    assert "1.25 × naive (400 ms against 500 ms, 1 launch)" in text
-
-
-def test_nothing_beats_a_baseline_that_is_fastest(run_of):
-    run = run_of(cell("naive", LONG, 0.4), cell("chunked", LONG, 0.5))
-    assert "Nothing beats naive at B=1, T=4096" in sentence(fastest(run))
-    assert "chunked, runs at 0.80 × naive" in sentence(fastest(run))
-
-
-def test_several_launches_give_a_range_of_their_ratios(run_of):
-    times = {1: (0.5, 0.4), 2: (0.6, 0.4), 3: (0.55, 0.5)}
-    rows = [
-        cell(name, LONG, time_s, launch=launch)
-        for launch, pair in times.items()
-        for name, time_s in zip(("naive", "sdpa_flash"), pair, strict=True)
-    ]
-    assert "1.25 × naive" in sentence(fastest(run_of(*rows)))
-    assert "1.10 to 1.50 over 3 launches" in sentence(fastest(run_of(*rows, commit="2222222")))
-
-
 @pytest.mark.parametrize(
     "doubt",
     [
@@ -101,46 +69,12 @@ def test_rows_in_doubt_never_win_and_their_number_is_told(run_of, doubt):
     assert sentence(left_out(run)) == expected
 
 
-def test_a_baseline_in_doubt_gives_no_speed_up(run_of):
-    run = run_of(cell("naive", LONG, 0.5, flags=["contended"]), cell("chunked", LONG, 0.45))
-    assert fastest(run) is None
-    assert baseline_cells(run) == {}
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"cache": "cold"},
-        {"clock": "wall"},
-        {"pass": "backward"},
-        {"launch": 2},
-    ],
-)
-def test_cells_of_another_kind_are_not_set_against_each_other(run_of, other):
-    run = run_of(cell("naive", LONG, 0.5), cell("chunked", LONG, 0.25, **other))
-    baselines = baseline_cells(run)
-    assert times_baseline(run.cells[1], baselines) is None
-    assert speed_up([run.cells[1]], baselines) is None
-    assert fastest(run) is None
-
-
-def test_another_layout_is_another_problem(run_of):
-    run = run_of(cell("naive", LONG, 0.5), cell("chunked", LONG.with_(layout="bthd"), 0.25))
-    assert times_baseline(run.cells[1], baseline_cells(run)) is None
-
-
-def test_a_speed_up_is_baseline_time_over_time(run_of):
-    run = run_of(cell("naive", LONG, 0.5), cell("chunked", LONG, 0.25))
-    assert times_baseline(run.cells[1], baseline_cells(run)) == 2.0
-    assert times_baseline(run.cells[0], baseline_cells(run, "chunked")) == 0.5
-
-
 def test_the_closest_to_its_bound_names_what_binds_and_whose_roof(run_of):
     # 4·8·4096²·64 FLOP at 100 GFLOP/s are 0.3436 s.
     run = run_of(cell("naive", LONG, 0.6), cell("sdpa_flash", LONG, 0.3436 / 0.92))
     text = sentence(closest_to_bound(run))
-    assert "sdpa_flash with 92 % at B=1, T=4096" in text
-    assert "(compute binds, torch.mm at 100 GFLOP/s)" in text
+    assert text.startswith("sdpa_flash comes closest to its measured bound: 92 % at T = 4096 (")
+    assert text.endswith("; compute binds, torch.mm at 100 GFLOP/s.")
 
 
 def test_a_bound_nobody_measured_is_not_told(run_of):
@@ -151,7 +85,7 @@ def test_a_baseline_that_falls_with_T_is_told_with_its_memory(run_of):
     # Full forward at T=128 is 0.000336 s at the roof, at T=4096 0.3436 s.
     run = run_of(cell("naive", SHORT, 0.000336 / 0.7), cell("naive", LONG, 0.3436 / 0.3))
     text = sentence(baseline_falls(run))
-    assert text.startswith("naive falls from 70 % of its bound at T=128 to 30 % at B=1, T=4096,")
+    assert text.startswith("naive falls from 70 % of its bound at T = 128 to 30 % at T = 4096 (")
     assert "from 1.31 MB to 1.08 GB" in text
 
 
@@ -164,7 +98,7 @@ def test_a_baseline_sweep_of_constant_tokens_is_one_series(run_of):
     """On a GPU B·T is constant, so B changes along the sweep of T."""
     many = SHORT.with_(B=32)
     run = run_of(cell("naive", many, 32 * 0.000336 / 0.7), cell("naive", LONG, 0.3436 / 0.3))
-    assert "at T=128 to 30 %" in sentence(baseline_falls(run))
+    assert "at T = 128 to 30 % at T = 4096 (B 1, H 8" in sentence(baseline_falls(run))
 
 
 def test_causal_is_told_up_to_where_it_skips_nothing(run_of):
@@ -176,14 +110,30 @@ def test_causal_is_told_up_to_where_it_skips_nothing(run_of):
             cell("sdpa_flash", problem.with_(causal=True), 1e-6 * T * share),
         ]
     text = sentence(causal_saving(run_of(*rows)))
-    assert text.startswith("Causal sdpa_flash skips nothing up to T=512 and takes 0.56 of full's")
+    assert text.startswith("Causal sdpa_flash skips nothing up to T = 512 and takes 0.56 of full's")
     assert "where 0.50 of the pairs are visible (1 launch)" in text
+
+
+def test_causal_is_told_of_the_fastest_and_not_of_whom_it_saves_most(run_of):
+    rows = []
+    for name, full_s, share in (("naive", 0.5, 1.0), ("chunked", 0.45, 0.5), ("flash", 0.3, 0.6)):
+        rows += [cell(name, LONG, full_s), cell(name, LONG.with_(causal=True), full_s * share)]
+    longer = LONG.with_(T_q=8192, T_kv=8192)
+    for name in ("chunked", "flash"):
+        rows += [cell(name, longer, 2.0), cell(name, longer.with_(causal=True), 1.1)]
+    wide = longer.with_(H=64)
+    rows += [
+        cell("flash", wide, 8.0, suite="heads", series="H"),
+        cell("flash", wide.with_(causal=True), 1.6, suite="heads", series="H"),
+    ]
+    text = sentence(causal_saving(run_of(*rows)))
+    assert text.startswith("Causal flash takes 0.55 of full's time at T = 8192 (H 8, d_h 64, fp32)")
 
 
 def test_causal_that_saves_nothing_is_told_so(run_of):
     run = run_of(cell("naive", LONG, 0.5), cell("naive", LONG.with_(causal=True), 0.51))
     text = sentence(causal_saving(run))
-    assert "saves nothing, not even in naive: it takes 1.02 of full's time" in text
+    assert "Causal saves naive nothing: it takes 1.02 of full's time" in text
 
 
 @pytest.mark.parametrize("doubtful", [0, 1])
@@ -207,9 +157,9 @@ def test_time_in_the_operating_system_is_told_above_a_fifth(run_of):
     )
     text = sentence(paging(run))
     assert text.startswith(
-        "naive spends 55 % of its CPU time in the operating system at B=1, T=4096"
+        "naive spends 55 % of its CPU time in the operating system at T = 4096 ("
     )
-    assert "98307 page faults a call" in text
+    assert "98.3 thousand page faults a call" in text
     assert "cells spend" not in text
     quiet = run_of(cell("naive", LONG, 0.5, host=host(0.2)), created="20261130T000000Z")
     assert paging(quiet) is None
@@ -226,6 +176,14 @@ def test_what_cannot_run_here_is_told_once_with_its_reason(run_of):
     )
     assert sentence(did_not_run(run)) == (
         "2 of 3 implementations cannot run here: sdpa_cudnn, xformers_flash (needs a CUDA device)."
+    )
+
+
+def test_a_reason_is_told_up_to_what_it_explains(run_of):
+    why = ["runs on CUDA; on a CPU it is proven in an interpreter"]
+    run = run_of(cell("naive", LONG, 0.5), cell("mine", LONG, status="unavailable", reasons=why))
+    assert (
+        sentence(did_not_run(run)) == "1 of 2 implementations cannot run here: mine (runs on CUDA)."
     )
 
 

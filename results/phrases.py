@@ -1,0 +1,41 @@
+"""A cell's problem in the words of a sentence: what a reader needs to know it again, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from results.run import Run
+from results.schema import TIMED, Cell
+
+DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
+
+
+def where(cell: Cell, run: Run, *, tells_masking: bool = True) -> str:
+    """The lengths, then heads and dtype in brackets: "T = 1024, full (H 8, d_h 64, fp32)".
+
+    What is as usual (full, forward, hot, B 1, the layout bhtd) is left out where all timed cells
+    of the suite share it.
+    """
+    timed = [c for c in run.cells if c.suite == cell.suite and c.status in TIMED]
+
+    def varies(read: Callable[[Cell], object]) -> bool:
+        return len({read(c) for c in timed}) > 1
+
+    p = cell.problem
+    words = [f"T = {p.T_q}" if p.T_q == p.T_kv else f"T_q = {p.T_q}, T_kv = {p.T_kv}"]
+    if tells_masking and (p.causal or varies(lambda c: c.problem.causal)):
+        words.append("causal" if p.causal else "full")
+    if cell.pass_ != "forward" or varies(lambda c: c.pass_):
+        words.append(cell.pass_.replace("_", " + "))
+    if cell.cache != "hot" or varies(lambda c: c.cache):
+        words.append(cell.cache)
+    sizes = [f"B {p.B}"] if p.B != 1 or varies(lambda c: c.problem.B) else []
+    sizes.append(f"H {p.H}")
+    sizes += [f"H_kv {p.H_kv}"] if p.H_kv != p.H else []
+    sizes.append(f"d_h {p.d_h}")
+    sizes += [f"d_v {p.d_v}"] if p.d_v != p.d_h else []
+    sizes.append(DTYPE_NAMES[p.dtype])
+    sizes += [f"window {p.window}"] if p.window is not None else []
+    if p.layout != "bhtd" or varies(lambda c: c.problem.layout):
+        sizes.append(p.layout)
+    return f"{', '.join(words)} ({', '.join(sizes)})"
