@@ -42,7 +42,7 @@ def broadest_contest(run: Run) -> dict[str, SpeedUp]:
 
 
 def fastest_name(run: Run) -> str:
-    """The fastest implementation where the most can be compared; the baseline if none beats it."""
+    """The fastest where the most can be compared; the baseline where none beats it."""
     times = {run.baseline: 1.0}
     times |= {name: ratio.times for name, ratio in broadest_contest(run).items()}
     return max(times, key=lambda name: times[name])

@@ -121,7 +121,7 @@ def test_causal_is_told_of_the_fastest_and_not_of_whom_it_saves_most(run_of):
     longer = LONG.with_(T_q=8192, T_kv=8192)
     for name in ("chunked", "flash"):
         rows += [cell(name, longer, 2.0), cell(name, longer.with_(causal=True), 1.1)]
-    few = LONG.with_(H=2, T_q=16384, T_kv=16384)
+    few = LONG.with_(H=2, H_kv=2, T_q=16384, T_kv=16384)
     rows += [
         cell("flash", few, 0.5, suite="heads", series="H"),
         cell("flash", few.with_(causal=True), 0.1, suite="heads", series="H"),
