@@ -143,6 +143,100 @@ def test_the_reference_is_made_once_for_all_implementations_of_a_problem():
     assert memory.of(PROBLEM.with_(B=2), "cpu", False)[1] is not first[1]
 
 
+PASSES = ["forward", "backward", "forward_backward"]
+
+
+@pytest.mark.parametrize("pass_", PASSES)
+@pytest.mark.parametrize("layout", ["bhtd", "packed"])
+def test_a_kernel_that_writes_into_its_inputs_is_wrong_and_spoils_no_other(pass_, layout):
+    """Written past autograd, as a kernel with raw pointers does."""
+
+    def forward(q, k, v, **arguments):
+        out = NAIVE.forward(q, k, v, **arguments)
+        k.data.mul_(1.5)
+        return out
+
+    problem = PROBLEM.with_(T_q=33, T_kv=33, H_kv=4, layout=layout)
+    memory = ProblemMemory()
+    found = measure_cell(cell_of(fake(forward), problem, pass_), CONDITIONS, memory)
+    assert found["status"] == "wrong" and not found["check"]["ok"]
+    assert found["reasons"][0] == "it wrote into its inputs: k"
+    after = measure_cell(cell_of(NAIVE, problem, pass_), CONDITIONS, memory)
+    assert after["status"] == "ok"
+
+
+def test_a_backward_that_writes_into_the_gradient_it_is_given_is_wrong():
+    class Greedy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, out):
+            return out.clone()
+
+        @staticmethod
+        def backward(ctx, *grads):
+            given = grads[0].clone()
+            grads[0].data.zero_()
+            return given
+
+    greedy = fake(lambda q, k, v, **a: Greedy.apply(NAIVE.forward(q, k, v, **a)))
+    memory = ProblemMemory()
+    found = measure_cell(cell_of(greedy, pass_="forward_backward"), CONDITIONS, memory)
+    assert found["reasons"][0] == "it wrote into its inputs: d_out"
+    after = measure_cell(cell_of(NAIVE, pass_="forward_backward"), CONDITIONS, memory)
+    assert after["status"] == "ok"
+
+
+@pytest.mark.parametrize("pass_", PASSES)
+def test_a_kernel_that_keeps_its_result_is_wrong(pass_):
+    kept = {}
+
+    class Kept(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q, k, v):
+            ctx.save_for_backward(q, k, v)
+            return kept.setdefault("out", NAIVE.forward(q, k, v, causal=True)).clone()
+
+        @staticmethod
+        def backward(ctx, *grads):
+            if "gradients" not in kept:
+                leaves = [t.detach().requires_grad_() for t in ctx.saved_tensors]
+                with torch.enable_grad():
+                    out = NAIVE.forward(*leaves, causal=True)
+                kept["gradients"] = torch.autograd.grad(out, leaves, grads[0])
+            return tuple(g.clone() for g in kept["gradients"])
+
+    lazy = fake(lambda q, k, v, **a: Kept.apply(q, k, v))
+    found = measure_cell(cell_of(lazy, pass_=pass_), CONDITIONS, ProblemMemory())
+    assert found["status"] == "wrong"
+    assert found["reasons"] == [
+        "it gave the same result when its inputs had changed: a result is kept"
+    ]
+
+
+def test_an_asynchronous_result_is_checked_when_it_has_arrived():
+    import threading
+
+    workers: list[threading.Thread] = []
+
+    def forward(q, k, v, **arguments):
+        out = torch.full_like(q, torch.nan)
+
+        def work():
+            time.sleep(0.005)
+            with torch.no_grad():
+                out.copy_(NAIVE.forward(q, k, v, **arguments))
+
+        workers.append(threading.Thread(target=work))
+        workers[-1].start()
+        return out
+
+    def join():
+        while workers:
+            workers.pop().join()
+
+    cell = replace(cell_of(fake(forward, synchronize=join)), clock="wall")
+    assert measure_cell(cell, CONDITIONS, ProblemMemory())["status"] == "ok"
+
+
 def test_time_above_the_ceiling_is_flagged():
     slow_roofs = ROOFS | {"gemm": {"float32": ROOFS["gemm"]["float32"] | {"flop_per_s": 1e6}}}
     found = measure_cell(cell_of(NAIVE), replace(CONDITIONS, ceilings=slow_roofs), ProblemMemory())
@@ -151,17 +245,15 @@ def test_time_above_the_ceiling_is_flagged():
 
 def test_cost_of_measuring_a_1_ms_kernel(capsys):
     """Prints the share of a cell's wall time outside warm-up and samples; asserts no time."""
-    done = {}
 
     def forward(q, k, v, **arguments):
         until = time.perf_counter() + 1e-3
+        out = NAIVE.forward(q, k, v, **arguments)
         while time.perf_counter() < until:
             pass
-        return done["out"]
+        return out
 
     memory = ProblemMemory()
-    inputs, _ = memory.of(PROBLEM, "cpu", False)
-    done["out"] = NAIVE.forward(inputs.q, inputs.k, inputs.v, causal=True)
     cell = cell_of(fake(forward))
     settings = replace(CONDITIONS, settings=Settings(budget_s=0.5, target=1e-9))
     measure_cell(cell, settings, memory)  # the process's first profile

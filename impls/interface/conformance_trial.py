@@ -15,7 +15,7 @@ from impls.interface.check import Check, check_output, poisoned_empty
 from impls.interface.conformance_cases import Case
 from impls.interface.conformance_values import make_mask, make_values
 from impls.interface.failures import failures, told
-from impls.interface.inputs import Inputs
+from impls.interface.inputs import Inputs, copy_of, put_back
 from impls.interface.problem import Problem
 from impls.interface.reference import Reference, reference
 
@@ -60,8 +60,7 @@ class Trial:
         if against:
             return Outcome(case.id, ask, "unsupported", tuple(against))
         inputs, mask, expected = expected_of(case, self.device)
-        read = (inputs.q, inputs.k, inputs.v)
-        before = [tensor.clone() for tensor in read]
+        before = copy_of(inputs)
         try:
             with poisoned_empty() if case.poisoned else nullcontext():
                 check = self._check(case, ask, inputs, mask, expected)
@@ -69,12 +68,9 @@ class Trial:
             return Outcome(case.id, ask, "unsupported", tuple(error.reasons))
         except failures() as error:
             return Outcome(case.id, ask, "wrong", (f"raised {told(error)}",))
-        changed = [
-            name for name, a, b in zip("qkv", read, before, strict=True) if not torch.equal(a, b)
-        ]
+        finally:
+            changed = put_back(inputs, before)
         if changed:
-            for tensor, was in zip(read, before, strict=True):
-                tensor.copy_(was)
             reasons = (f"it wrote into its inputs: {', '.join(changed)}",)
             return Outcome(case.id, ask, "wrong", reasons, check.to_json())
         status = "passed" if check.ok else "wrong"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 
@@ -27,6 +27,27 @@ class Inputs:
     k: torch.Tensor
     v: torch.Tensor
     d_out: torch.Tensor
+
+
+def copy_of(inputs: Inputs) -> Inputs:
+    """The same values in memory of their own, for `put_back`."""
+    return Inputs(*(getattr(inputs, field.name).clone() for field in fields(Inputs)))
+
+
+def put_back(inputs: Inputs, before: Inputs) -> list[str]:
+    """The names of the tensors that differ from `before`, which are made equal to it again.
+
+    Inputs are shared by all implementations of a problem: one that writes into them would spoil
+    every later one.
+    """
+    changed = []
+    for name in (field.name for field in fields(Inputs)):
+        tensor, was = getattr(inputs, name), getattr(before, name)
+        if not torch.equal(tensor, was):
+            changed.append(name)
+            # Past autograd, which would call what a graph has saved of it out of date.
+            tensor.data.copy_(was)
+    return changed
 
 
 def make_inputs(problem: Problem, device: str, seed: int = 0) -> Inputs:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from impls.interface import cost
 from impls.interface.attention import Implementation
 from impls.interface.check import Check, check_output, poisoned_empty
-from impls.interface.inputs import Inputs, make_inputs
+from impls.interface.inputs import Inputs, copy_of, make_inputs, put_back
 from impls.interface.problem import Problem
 from impls.interface.reference import Reference, reference
 from suites.measure import device
@@ -45,27 +45,34 @@ class ProblemMemory:
     def __init__(self) -> None:
         self._problem: tuple[Problem, bool] | None = None
         self._kept: tuple[Inputs, Reference] | None = None
+        self._before: Inputs | None = None
 
     def of(self, problem: Problem, device: str, backward: bool) -> tuple[Inputs, Reference]:
         """Inputs and reference of `problem`; those of the problem before are let go first."""
         if self._problem != (problem, backward) or self._kept is None:
-            self._kept = None
+            self._kept = self._before = None
             inputs = make_inputs(problem, device)
             self._kept = (inputs, reference(inputs, problem, gradients=backward))
+            self._before = copy_of(inputs)
             self._problem = (problem, backward)
         return self._kept
+
+    def put_back(self) -> list[str]:
+        """The names of the inputs that a call wrote into; they have their values again."""
+        assert self._kept is not None and self._before is not None
+        return put_back(self._kept[0], self._before)
 
 
 class Call:
     """One pass over one problem's inputs as a zero-argument call, and what it gave last."""
 
-    def __init__(self, cell: Cell, inputs: Inputs, device: str) -> None:
+    def __init__(self, cell: Cell, inputs: Inputs, device_name: str) -> None:
         """`prepare` is called here, outside any clock; `prepare_s` is how long it took."""
-        self._cell, self._inputs = cell, inputs
+        self._cell, self._inputs, self._device = cell, inputs, device_name
         started = time.perf_counter()
         prepare = cell.implementation.prepare
         if prepare is not None:
-            self._forward: Callable[..., torch.Tensor] = prepare(cell.problem, device)
+            self._forward: Callable[..., torch.Tensor] = prepare(cell.problem, device_name)
         else:
             self._forward = partial(
                 cell.implementation.forward,
@@ -100,12 +107,27 @@ class Call:
     def outputs(self) -> dict[str, torch.Tensor]:
         """What one call gives, by name: "out" and, with a backward, "dq", "dk" and "dv"."""
         if self._cell.pass_ == "forward":
-            return {"out": self._forward(self._inputs.q, self._inputs.k, self._inputs.v)}
-        out = self._out if self._out is not None else self._forward(*self._leaves)
-        gradients = torch.autograd.grad(
-            out, self._leaves, self._inputs.d_out, retain_graph=self._out is not None
-        )
-        return {"out": out.detach()} | dict(zip(("dq", "dk", "dv"), gradients, strict=True))
+            given = {"out": self._forward(self._inputs.q, self._inputs.k, self._inputs.v)}
+        else:
+            out = self._out if self._out is not None else self._forward(*self._leaves)
+            gradients = torch.autograd.grad(
+                out, self._leaves, self._inputs.d_out, retain_graph=self._out is not None
+            )
+            given = {"out": out.detach()} | dict(zip(("dq", "dk", "dv"), gradients, strict=True))
+        self.wait()
+        return given
+
+    def wait(self) -> None:
+        """Until all that was called has been computed."""
+        if self._cell.implementation.synchronize is not None:
+            self._cell.implementation.synchronize()
+        device.synchronize(self._device)
+
+    def negated(self) -> tuple[torch.Tensor, tuple[str, ...]]:
+        """An input to negate, and the names of the outputs that change their sign with it."""
+        if self._out is not None:
+            return self._inputs.d_out, ("dq", "dk", "dv")
+        return self._inputs.v, ("out", "dq", "dk")
 
 
 def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> dict[str, Any]:
@@ -125,15 +147,21 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> d
             call = Call(cell, inputs, conditions.device)
             started = time.perf_counter()
             call.run()
-            _wait(implementation, conditions.device)
+            call.wait()
             first_call_s = time.perf_counter() - started
+        written = set(memory.put_back())
         checks = [_check(call, expected)]
         seen = executed(call.run, conditions.device, implementation.synchronize)
         _refuse_fallback(implementation, seen)
         samples = None
         if conditions.is_timed:
             samples = _sample(cell, call, conditions, first_call_s)
-            checks.append(_check(call, expected, after_timing=True))
+            written |= set(memory.put_back())
+            checks.append(_check_with_other_inputs(call, expected))
+        written |= set(memory.put_back())
+    if written:
+        why = f"it wrote into its inputs: {', '.join(sorted(written))}"
+        checks.insert(0, replace(checks[-1], ok=False, reasons=(why,)))
     return measured_fields(
         cell,
         device_name=conditions.device,
@@ -174,17 +202,38 @@ def copies_beyond_cache(cell: Cell, device_name: str) -> int:
     return min(64, max(2, -(-2 * llc_bytes // one)))
 
 
-def _check(call: Call, expected: Reference, after_timing: bool = False) -> Check:
+def _check(call: Call, expected: Reference) -> Check:
     with poisoned_empty():
         outputs = call.outputs()
+    return _checked(outputs, expected)
+
+
+def _check_with_other_inputs(call: Call, expected: Reference) -> Check:
+    """The check after timing, with v (or, backward alone, d_out) negated: so must be the result.
+
+    A kernel that keeps its result, or a graph captured over other memory, was not timed computing.
+    """
+    negated, follow = call.negated()
+    negated.data.neg_()
+    try:
+        with poisoned_empty():
+            outputs = call.outputs()
+    finally:
+        negated.data.neg_()
+    is_number = {n: isinstance(t, torch.Tensor) for n, t in outputs.items()}
+    turned = {n: t.neg() if n in follow and is_number[n] else t for n, t in outputs.items()}
+    found = _checked(turned, expected, after_timing=True)
+    if not found.ok and _checked(outputs, expected).ok:
+        why = "it gave the same result when its inputs had changed: a result is kept"
+        return replace(found, reasons=(why,))
+    return found
+
+
+def _checked(
+    outputs: Mapping[str, torch.Tensor], expected: Reference, after_timing: bool = False
+) -> Check:
     gradients = [outputs[n] for n in ("dq", "dk", "dv")] if "dq" in outputs else None
     return check_output(outputs["out"], None, gradients, expected, after_timing=after_timing)
-
-
-def _wait(implementation: Implementation, device_name: str) -> None:
-    if implementation.synchronize is not None:
-        implementation.synchronize()
-    device.synchronize(device_name)
 
 
 def _refuse_fallback(implementation: Implementation, seen: Executed) -> None:
