@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reports.style import CLOCK_NAMES, DTYPE_NAMES, LEVEL_NAMES, Unit, unit_for
+from reports.style import CLOCK_NAMES, LEVEL_NAMES, Unit, unit_for
+from results.phrases import DTYPE_NAMES
 from results.ratios import baseline_cells, times_baseline
 from results.run import Run
 from results.schema import Cell

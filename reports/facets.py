@@ -9,7 +9,8 @@ from typing import Any
 
 from impls.interface.problem import Problem
 from reports.points import Point
-from reports.style import CLOCK_NAMES, DTYPE_NAMES
+from reports.style import CLOCK_NAMES
+from results.phrases import DTYPE_NAMES
 
 SWEPT = ("T", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "B", "window", "layout")
 

@@ -12,9 +12,10 @@ from markupsafe import Markup
 from reports.figures import Drawn
 from reports.inline_svg import inline_svg, tooltips
 from reports.points import points
-from reports.style import CLOCK_NAMES, DTYPE_NAMES, LEVEL_NAMES, quantity
+from reports.style import CLOCK_NAMES, LEVEL_NAMES, quantity
 from reports.table import html_rows, left_out, reasons, status_counts
 from results.findings import findings
+from results.phrases import DTYPE_NAMES
 from results.run import Ceilings, Run
 
 TEMPLATE = "page.html.jinja"

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from reports.facets import Facet
 from reports.labels import Board
-from reports.style import DTYPE_NAMES, EXP, GREY, LEVEL_NAMES, PALE, SHADE, plain, quantity
+from reports.style import EXP, GREY, LEVEL_NAMES, PALE, SHADE, plain, quantity
+from results.phrases import DTYPE_NAMES
 from results.run import Ceilings, Datasheet, Run
 
 _FAR = 1e7  # FLOP/byte: beyond any panel's right edge

@@ -31,7 +31,6 @@ EXP = "#A1236F"
 SHADE = "#F3F3F3"
 GRID = "#E4E4E4"
 
-DTYPE_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
 CLOCK_NAMES = {"cpu_time": "CPU time", "wall": "wall clock", "cuda_event": "CUDA events"}
 LEVEL_NAMES = {"l2": "L2", "llc": "LLC", "dram": "DRAM", "hbm": "HBM"}
 

@@ -20,7 +20,7 @@ from reports.axes import (
 from reports.facets import Facet
 from reports.legend import LEGEND_IN, choose, draw_legend
 from reports.points import Point, Undrawn
-from reports.style import CLOCK_NAMES, DTYPE_NAMES, GREY
+from reports.style import CLOCK_NAMES, GREY
 from reports.sweep import (
     above_note,
     bound_line,
@@ -31,6 +31,7 @@ from reports.sweep import (
     share_top,
     time_limits,
 )
+from results.phrases import DTYPE_NAMES
 from results.run import Run
 
 WIDTH, TIME, SHARE, GAP = 3.9, 3.0, 1.7, 0.22  # inches

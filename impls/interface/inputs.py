@@ -18,9 +18,10 @@ TORCH_DTYPES = {
 
 @dataclass(frozen=True)
 class Inputs:
-    """q (B, H, T_q, d_h), k (B, H_kv, T_kv, d_h), v (B, H_kv, T_kv, d_v), d_out (B, H, T_q, d_v).
+    """The tensors of one problem.
 
-    d_out is the gradient that arrives at the output, for the backward pass.
+    q (B, H, T_q, d_h), k (B, H_kv, T_kv, d_h), v (B, H_kv, T_kv, d_v), and d_out (B, H, T_q, d_v),
+    the gradient that arrives at the output, for the backward pass.
     """
 
     q: torch.Tensor

@@ -83,7 +83,7 @@ def unavailable(device: str) -> list[str]:
         return [ON_A_CPU]
     reasons = []
     try:
-        import triton  # noqa: F401
+        import triton  # noqa: F401  only whether it is there is asked
     except ImportError as error:
         if error.name != "triton":
             raise

@@ -19,7 +19,7 @@ _YES = ("1", "true", "yes", "on", "y")
 
 
 def is_interpreting() -> bool:
-    """This process was started to interpret: Triton reads TRITON_INTERPRET when it is imported."""
+    """Whether this process interprets: Triton reads TRITON_INTERPRET when imported."""
     return os.environ.get("TRITON_INTERPRET", "").lower() in _YES
 
 

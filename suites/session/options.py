@@ -51,7 +51,13 @@ def add(parser: Any) -> None:
     )
     option("--cache", default=None, choices=CACHES, help="default: cold on CUDA, hot on a CPU")
     option("--flop-convention", default="exact", choices=CONVENTIONS, help="fa: causal is half")
-    option("--compile-limit", type=float, default=120.0, metavar="S", help="seconds per compile")
+    option(
+        "--compile-limit",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="seconds per compile or first call",
+    )
     option("--resume", metavar="RUN", help="go on with this run: only the cells it lacks")
     option("--store", metavar="DIR", help="folder of runs (default: results/runs)")
 
@@ -124,9 +130,9 @@ def read(config: Any) -> Options:
 
 
 def store_folder(chosen: str | None) -> Path:
-    """The folder of runs: `chosen`, else $ATTNBENCH_STORE, else `results/runs` of the checkout.
+    """The folder of runs: `chosen`, else $ATTNBENCH_STORE, else the checkout's own.
 
-    Never a matter of the current folder. `results.store` reads the same place.
+    That is `results/runs`, whatever the current folder. `results.store` reads the same place.
     """
     given = chosen or os.environ.get("ATTNBENCH_STORE")
     if given:

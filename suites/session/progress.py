@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Progress:
-    """Counts cells and guesses the time left from the plan's estimates, mended by what was seen."""
+    """Counts cells and guesses the time left: the plan's estimates at the pace seen so far."""
 
     def __init__(self, estimates_s: Mapping[str, float], write: Callable[..., None]) -> None:
         """`estimates_s` by key of the cells to be run; `write(line, is_last)` shows a line."""
