@@ -14,6 +14,10 @@ from typing import Any
 from impls.interface.cost import CONVENTIONS, Cost, cost
 from impls.interface.problem import PASSES, Problem
 
+_EXAMPLES = """examples:
+  python -m impls list
+  python -m impls check sdpa_flash --impl mykernel.py:attention
+"""
 _LIST_EXAMPLES = """examples:
   python -m impls list
   python -m impls list --device cuda --json"""
@@ -36,7 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m impls", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m impls",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(required=True, metavar="list | check | cost")
 
     def command(name: str, run: Any, text: str, examples: str) -> argparse.ArgumentParser:
@@ -158,7 +167,8 @@ def _check(given: argparse.Namespace) -> int:
         else:
             found.append(result)
     _progress("")
-    ok = all(one.ok for one in found)
+    # Nothing checked is nothing proven.
+    ok = bool(found) and all(one.ok for one in found)
     line = f"{summary(found, unavailable)} ({time.perf_counter() - started:.0f} s)"
     if given.json:
         record = {

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from impls.interface.problem import Problem
+from results.impossible import flagged
 from results.reading import Place, SchemaError, parse_strict, read_record
 from results.run import Header, Planned, Run, Running, read_header
 from results.schema import Cell, read_cell
@@ -183,7 +184,7 @@ def _journal(file: Path) -> tuple[list[Cell], list[str]]:
         except json.JSONDecodeError:
             cut_short.append(number)
             continue
-        cell = read_cell(value, place)
+        cell = flagged(read_cell(value, place))
         latest[cell.key] = cell
     notes = [f"line {n} of cells.jsonl is cut short and left out" for n in cut_short]
     return list(latest.values()), notes
