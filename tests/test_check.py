@@ -129,6 +129,20 @@ def test_shape_and_dtype_of_outputs_are_the_interfaces():
     assert not check_output(out, lse.bfloat16(), None, expected).ok
 
 
+@pytest.mark.parametrize(
+    ("turn", "told"),
+    [
+        (lambda out: (out, None), "a tuple where a tensor is due"),
+        (lambda out: out.numpy(), "a ndarray where a tensor is due"),
+        (lambda out: out.to("meta"), "device meta where cpu is due"),
+        (lambda out: out.to_sparse(), "layout torch.sparse_coo where torch.strided is due"),
+    ],
+)
+def test_what_is_no_dense_tensor_of_the_device_is_wrong(turn, told):
+    out, _, _, expected = called(Problem.parse("T=5,H=2,d_h=8"))
+    assert check_output(turn(out), None, None, expected).reasons == (f"out: {told}",)
+
+
 def test_nothing_given_is_a_failure():
     expected = called(Problem.parse("T=5,H=1,d_h=8"))[3]
     assert check_output(None, None, None, expected).reasons == ("nothing compared",)

@@ -66,6 +66,34 @@ def test_check_of_a_wrong_kernel_ends_1_and_shows_numbers(kernel, capsys):
     assert "is allowed" in shown
 
 
+def test_checking_nothing_ends_1(kernel, capsys):
+    absent = RIGHT + "attention.devices = ('cuda',)\n"
+    assert main(["check", "--impl", kernel(absent), "--device", "cpu"]) == 1
+    assert "0 implementations checked" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("return out, None", "a tuple where a tensor is due"),
+        ("return out.to_sparse()", "layout torch.sparse_coo where torch.strided is due"),
+    ],
+)
+def test_what_is_no_dense_tensor_of_the_device_is_wrong_not_unavailable(
+    kernel, capsys, returned, told
+):
+    odd = RIGHT.replace("return", "out =").replace(
+        "attention.gqa", f"    {returned}\nattention.gqa"
+    )
+    assert main(["check", "--impl", kernel(odd), "--device", "cpu"]) == 1
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_script_that_exits_when_imported_is_told_with_its_line(kernel, capsys):
+    assert main(["check", "--impl", kernel("import sys\nsys.exit(0)\n"), "--device", "cpu"]) == 2
+    assert "mykernel.py:2: SystemExit" in capsys.readouterr().err
+
+
 def test_check_in_json_is_json_and_nothing_else(kernel, capsys):
     assert main(["check", "--impl", kernel(WRONG), "--device", "cpu", "--json"]) == 1
     out, err = capsys.readouterr()

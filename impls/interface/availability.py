@@ -40,13 +40,14 @@ def _availability(implementation: Implementation, device: str) -> tuple[str, ...
         with torch.no_grad():
             if implementation.prepare is not None:
                 forward = implementation.prepare(problem, device)
-                out = forward(inputs.q, inputs.k, inputs.v)
+                forward(inputs.q, inputs.k, inputs.v)
             else:
-                out, _ = attend(implementation, inputs.q, inputs.k, inputs.v, causal=problem.causal)
+                attend(implementation, inputs.q, inputs.k, inputs.v, causal=problem.causal)
             if implementation.synchronize is not None:
                 implementation.synchronize()
-            # Waits for the device: an asynchronous failure shows here.
-            out.sum().item()
+            if device == "cuda":
+                # An asynchronous failure shows here.
+                torch.cuda.synchronize()
     except Unsupported as error:
         return tuple(error.reasons)
     except failures() as error:

@@ -181,11 +181,7 @@ def _checked(name: str, tensor: torch.Tensor, reference: Reference) -> Compariso
         "dv": (p.B, p.H_kv, p.T_kv, p.d_v),
     }[name]
     dtype = torch.float32 if name == "lse" and p.dtype != "float64" else TORCH_DTYPES[p.dtype]
-    reasons = []
-    if tensor.shape != shape:
-        reasons.append(f"shape {tuple(tensor.shape)} where {shape} is due")
-    if tensor.dtype != dtype:
-        reasons.append(f"dtype {tensor.dtype} where {dtype} is due")
+    reasons = _not_as_due(tensor, shape, dtype, reference.sample.rows.device)
     if reasons:
         return Comparison(False, None, None, None, None, reasons=tuple(reasons))
     if tensor.numel() == 0:
@@ -203,6 +199,21 @@ def _checked(name: str, tensor: torch.Tensor, reference: Reference) -> Compariso
         reason = f"{count} of {tensor.numel()} values are not finite"
         found = replace(found, ok=False, reasons=(reason, *found.reasons))
     return found
+
+
+def _not_as_due(
+    given: Any, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> list[str]:
+    """In what `given` is not the dense tensor that is due; kernels return all sorts of things."""
+    if not isinstance(given, torch.Tensor):
+        return [f"a {type(given).__name__} where a tensor is due"]
+    found = {
+        "shape": (tuple(given.shape), shape),
+        "dtype": (given.dtype, dtype),
+        "device": (given.device, device),
+        "layout": (given.layout, torch.strided),
+    }
+    return [f"{what} {has} where {due} is due" for what, (has, due) in found.items() if has != due]
 
 
 def _allowed(
@@ -225,7 +236,7 @@ def _allowed(
 
 @contextmanager
 def poisoned_empty() -> Iterator[None]:
-    """Within it, uninitialised memory is NaN: an output element nobody wrote cannot look right.
+    """Within it, uninitialised memory is NaN: what nobody wrote cannot look right.
 
     torch's own switch does the filling: `torch.empty` and its kin, and the C++ operators' outputs,
     are filled while deterministic algorithms are asked for. Outputs that compiled code allocates
@@ -233,9 +244,11 @@ def poisoned_empty() -> Iterator[None]:
     """
     was_on = torch.are_deterministic_algorithms_enabled()
     was_warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    was_filling = torch.utils.deterministic.fill_uninitialized_memory  # pyright: ignore
+    # The module is there and in torch's documentation, but torch.utils does not declare it.
+    deterministic: Any = torch.utils.deterministic  # pyright: ignore[reportAttributeAccessIssue]
+    was_filling = deterministic.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True  # pyright: ignore
+    deterministic.fill_uninitialized_memory = True
     try:
         with warnings.catch_warnings():
             # Of operators without a deterministic form: they are not what is tested here.
@@ -243,4 +256,4 @@ def poisoned_empty() -> Iterator[None]:
             yield
     finally:
         torch.use_deterministic_algorithms(was_on, warn_only=was_warn_only)
-        torch.utils.deterministic.fill_uninitialized_memory = was_filling  # pyright: ignore
+        deterministic.fill_uninitialized_memory = was_filling

@@ -10,10 +10,10 @@ def failures() -> tuple[type[BaseException], ...]:
     """The exception types to catch round a call of an implementation or an import of its file.
 
     Code we did not write raises what it likes: torch RuntimeError and its kinds, Triton a class of
-    its own, a kernel someone brings its own again. Only here is that whole width caught; an
-    interrupt and an exit pass.
+    its own, a kernel someone brings its own again, and a script brought as a kernel may end in
+    `sys.exit`. Only here is that whole width caught; an interrupt passes.
     """
-    return (Exception,)
+    return (Exception, SystemExit)
 
 
 def told(error: BaseException) -> str:
