@@ -136,6 +136,34 @@ def test_compiling_too_long_is_a_timeout_and_the_alarm_is_put_back():
         pass
 
 
+def test_a_first_call_that_does_not_end_is_a_timeout():
+    def forward(q, k, v, **arguments):
+        time.sleep(5)
+
+    impatient = replace(CONDITIONS, compile_limit_s=0.2)
+    with pytest.raises(CompileTimeout, match=r"the first call took longer than 0\.2 s"):
+        measure_cell(cell_of(fake(forward)), impatient, ProblemMemory())
+
+
+def test_a_brought_kernel_that_compiles_is_compiled_for_every_size():
+    """torch.compile silently runs a function eagerly once it has met more than 8 sizes."""
+    frames = []
+
+    def counting(graph, example_inputs):
+        frames.append(1)
+        return graph.forward
+
+    compiled = torch.compile(
+        lambda q, k, v: torch.softmax(q @ k.mT / 24**0.5, -1) @ v, dynamic=False, backend=counting
+    )
+    kernel = fake(lambda q, k, v, **_: compiled(q, k, v))
+    brief = replace(CONDITIONS, settings=Settings(budget_s=0.001, min_samples=3), is_timed=False)
+    for T in range(2, 15):
+        problem = PROBLEM.with_(T_q=T, T_kv=T, H_kv=4, causal=False)
+        measure_cell(cell_of(kernel, problem), brief, ProblemMemory())
+    assert len(frames) >= 13
+
+
 def test_the_reference_is_made_once_for_all_implementations_of_a_problem():
     memory = ProblemMemory()
     first = memory.of(PROBLEM, "cpu", False)

@@ -22,13 +22,19 @@ FAULTS = {
     "python_oom": ("MemoryError()", "oom"),
     "cpu_oom": ('RuntimeError("DefaultCPUAllocator: can\'t allocate memory")', "oom"),
     "triton_resources": ("OutOfResources('shared memory')", "unsupported"),
+    "system_oom": ("OSError(12, 'Cannot allocate memory')", "oom"),
     "plain_error": ("ValueError('no such shape')", "error"),
+    "system_exit": ("SystemExit(0)", "error"),
 }
 FAULTY = """
 import torch
 
 class OutOfResources(Exception):
     pass
+
+def more_threads(q, k, v):
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    return last(q, k, v)
 
 def last(q, k, v):
     return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
@@ -85,14 +91,16 @@ def test_the_launch_file_is_strict_and_in_pytest_benchmarks_schema(brought: Meas
 
 
 def test_cells_that_raise_get_their_status_and_the_sweep_goes_on(tmp_path):
-    names = [f"kernel.py:{name}" for name in (*FAULTS, "last")]
+    names = [f"kernel.py:{name}" for name in (*FAULTS, "more_threads", "last")]
     found = run_suites(tmp_path, "--impl", ",".join(names), *SMALL, kernel=FAULTY)
     told = {c["implementation"]: c for c in found.cells}
-    expected = {name: status for name, (_, status) in FAULTS.items()} | {"last": "ok"}
+    expected = {name: status for name, (_, status) in FAULTS.items()}
+    expected |= {"more_threads": "error", "last": "ok"}
     assert {name: cell["status"] for name, cell in told.items()} == expected
     assert all(c["reasons"] and c["timing"] is None for n, c in told.items() if n != "last")
+    assert "CPU threads from 1 to " in told["more_threads"]["reasons"][0]
     assert found.code == 1, "an error fails, out of memory does not"
-    assert "1 failed, 1 passed, 6 skipped" in found.output
+    assert "3 failed, 1 passed, 7 skipped" in found.output
 
 
 def test_a_wrong_kernel_keeps_its_time_is_marked_and_fails(tmp_path):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+
 import torch
 
 from impls.interface.attention import Unsupported
 
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
+# As torch's allocators, CUDA, cuBLAS, HIP and the operating system say it.
+_OUT_OF_MEMORY = (
+    *("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory"),
+    *("alloc_failed", "outofmemory", "memoryallocation"),
+)
 _NO_KERNEL = ("no available kernel", "no viable backend")
 
 
@@ -18,12 +24,32 @@ class SilentFallback(RuntimeError):
     """Another kernel ran than the one that was asked for."""
 
 
+class ChangedTorch(RuntimeError):
+    """A kernel changed a setting of torch that every other cell would have felt."""
+
+
 def classify(error: BaseException) -> tuple[str, str]:
     """The status of a cell whose call raised, and why in one line.
 
     Triton's OutOfResources (shared memory, registers) is known by its class's name: the kernel
-    does not fit this device, which no smaller batch would change, so it is "unsupported".
+    does not fit this device, which no smaller batch would change, so it is "unsupported". A
+    compiler that wraps an error in one of its own keeps the meaning of what it wraps.
     """
+    told = [_classified(each) for each in _chain(error)]
+    return next((one for one in told if one[0] != "error"), told[0])
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and what it carries: torch's compilers' `inner_exception`, or its cause."""
+    chain: list[BaseException] = []
+    following: object = error
+    while isinstance(following, BaseException) and following not in chain:
+        chain.append(following)
+        following = getattr(following, "inner_exception", None) or following.__cause__
+    return chain
+
+
+def _classified(error: BaseException) -> tuple[str, str]:
     text = " ".join(str(error).split()) or type(error).__name__
     text = text if len(text) <= 300 else text[:297] + "…"
     lowered = text.lower()
@@ -34,6 +60,8 @@ def classify(error: BaseException) -> tuple[str, str]:
     if any(cls.__name__ == "OutOfResources" for cls in type(error).__mro__):
         return "unsupported", f"resources: {text}"
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return "oom", text
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return "oom", text
     if isinstance(error, RuntimeError):
         if any(words in lowered for words in _OUT_OF_MEMORY):

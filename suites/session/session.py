@@ -19,7 +19,7 @@ from suites.measure.ceilings import ceilings_for
 from suites.measure.clocks import SETTINGS_VERSION, Settings
 from suites.measure.environment import machine_key, read_environment
 from suites.measure.journal import RunDirectory, utc_now
-from suites.session import faults
+from suites.session import faults, torch_state
 from suites.session.cell import Conditions, ProblemMemory, measure_cell
 from suites.session.options import BUDGETS, Options
 from suites.session.plan import Budget, Planned, decide, probe_speeds
@@ -119,7 +119,13 @@ class Session:
         if reasons:
             return self._close("unsupported", reasons)
         self.directory.start(cell.key, name, cell.problem.id, cell.pass_)
-        measured = measure_cell(cell, self._conditions, self._memory)
+        before = torch_state.read()
+        try:
+            measured = measure_cell(cell, self._conditions, self._memory)
+        finally:
+            changed = torch_state.put_back(before)
+        if changed:
+            raise faults.ChangedTorch(f"it changed torch for all: {', '.join(changed)}")
         status, why = self._close(measured.pop("status"), measured.pop("reasons"), measured)
         if status == "ok" and measured["timing"]:
             timing = measured["timing"]
@@ -157,8 +163,11 @@ class Session:
     def _find_unavailable(self, implementations: Sequence[Implementation], tell: Tell) -> None:
         for implementation in implementations:
             started = time.monotonic()
+            before = torch_state.read()
             if reasons := availability(implementation, self.device):
                 self._unavailable[implementation.name] = reasons
+            # Its own cells tell of it; what is probed next must not run with it.
+            torch_state.put_back(before)
             if (took := time.monotonic() - started) > 2:
                 tell(f"{implementation.name}: tried once ({took:.0f} s)")
 
@@ -167,7 +176,9 @@ class Session:
     ) -> list[Planned]:
         usable = [i for i in implementations if i.name not in self._unavailable]
         dtype = cells[0].problem.dtype if cells else "float32"
+        before = torch_state.read()
         speeds = probe_speeds(usable, self.device, dtype, lambda: device.synchronize(self.device))
+        torch_state.put_back(before)
         return decide(
             cells,
             speeds,

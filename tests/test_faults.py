@@ -1,0 +1,77 @@
+"""What an exception of a kernel means for its cell."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import torch
+
+from impls.interface.attention import Unsupported
+from suites.session.faults import CompileTimeout, classify
+
+
+class OutOfResources(Exception):
+    """As Triton's, known by its name."""
+
+
+class CompilerError(RuntimeError):
+    """As torch's compilers raise: the error they met is inside."""
+
+    def __init__(self, inner: BaseException) -> None:
+        super().__init__(f"{type(inner).__name__}: {inner}")
+        self.inner_exception = inner
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("wanted 3 GiB"),
+        MemoryError(),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes"),
+        RuntimeError("HIP error: hipErrorOutOfMemory"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        CompilerError(MemoryError("no room for the autotuner")),
+    ],
+    ids=repr,
+)
+def test_every_way_of_running_out_of_memory_is_oom(error):
+    status, reason = classify(error)
+    assert status == "oom" and reason
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (OutOfResources("shared memory"), "unsupported", "resources: shared memory"),
+        (CompilerError(OutOfResources("registers")), "unsupported", "resources: registers"),
+        (CompilerError(CompileTimeout("took 9 s")), "timeout", "took 9 s"),
+        (CompilerError(Unsupported("no window")), "unsupported", "no window"),
+        (RuntimeError("No available kernel. Aborting"), "unsupported", "No available kernel"),
+        (RuntimeError("No viable backend for it"), "unsupported", "No viable backend"),
+        (ValueError("no such shape"), "error", "ValueError: no such shape"),
+        (ValueError("out of memory of the past"), "error", "ValueError"),
+        (OSError(errno.ENOENT, "no file"), "error", "no file"),
+        (SystemExit(3), "error", "SystemExit: 3"),
+        (AssertionError(), "error", "AssertionError"),
+    ],
+    ids=repr,
+)
+def test_other_exceptions_keep_their_meaning(error, status, told):
+    found, reason = classify(error)
+    assert found == status and told in reason
+
+
+def test_an_error_that_is_its_own_cause_is_told_once():
+    error = ValueError("turtles")
+    error.__cause__ = error
+    assert classify(error) == ("error", "ValueError: turtles")
+
+
+def test_the_cause_of_an_error_tells_what_it_means():
+    error = ValueError("the plan failed")
+    error.__cause__ = torch.OutOfMemoryError("wanted 3 GiB")
+    assert classify(error) == ("oom", "wanted 3 GiB")
