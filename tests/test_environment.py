@@ -118,6 +118,19 @@ def test_unset_threads_are_torchs_own_and_no_warning(monkeypatch):
     assert (read["threads"], read["warnings"]) == (torch.get_num_threads(), [])
 
 
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_float32_that_is_rounded_to_tf32_is_warned_about_and_in_the_key(here, precision):
+    assert here["float32_matmul_precision"] == "highest"
+    try:
+        torch.set_float32_matmul_precision(precision)
+        rounded = read_environment("cpu")
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert rounded["float32_matmul_precision"] == precision
+    assert any("no float32 results" in warning for warning in rounded["warnings"])
+    assert machine_key(rounded) != machine_key(here)
+
+
 def test_versions_come_without_importing(children):
     assert children["1"]["imported"] == []
 

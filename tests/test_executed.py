@@ -1,5 +1,7 @@
 """What a profile says ran: the operator that did the work, not its wrappers."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -30,6 +32,36 @@ def test_the_sdpa_backend_that_ran_is_named(q):
     assert flash.contains(["_scaled_dot_product_flash_attention"])
     assert not math.contains(["_scaled_dot_product_flash_attention"])
     assert math.contains(["nothing", "_scaled_dot_product_attention_math"])
+
+
+def _triggers() -> dict[str, Callable[[], torch.Tensor]]:
+    """Calls for which torch leaves its fused kernel without a word."""
+    sdpa = scaled_dot_product_attention
+    q, turned = torch.randn(1, 2, 32, 16), torch.randn(1, 2, 16, 32).mT
+    bias = torch.zeros(32, 32, requires_grad=True)
+    return {
+        "three dimensions": lambda: sdpa(q[0], q[0], q[0]),
+        "five dimensions": lambda: sdpa(q[None], q[None], q[None]),
+        "last stride not 1": lambda: sdpa(turned, turned, turned),
+        "d_v differs": lambda: sdpa(q, q, q[..., :8]),
+        "dropout": lambda: sdpa(q, q, q, dropout_p=0.1),
+        "mask with gradient": lambda: sdpa(q, q, q, attn_mask=bias),
+        "mask of three dimensions": lambda: sdpa(q, q, q, attn_mask=torch.zeros(2, 32, 32)),
+        "one kv head without the flag": lambda: sdpa(q, q[:, :1], q[:, :1]),
+        "one batch of keys for two": lambda: sdpa(q.expand(2, -1, -1, -1), q, q),
+    }
+
+
+@pytest.mark.parametrize("trigger", _triggers())
+def test_a_call_that_leaves_the_fused_kernel_is_recorded_as_math(trigger):
+    found = executed(_triggers()[trigger])
+    assert "aten::_scaled_dot_product_attention_math" in found.ran
+    assert not found.contains(["_scaled_dot_product_flash_attention"])
+
+
+def test_one_kv_head_with_the_flag_stays_fused(q):
+    found = executed(lambda: scaled_dot_product_attention(q, q[:, :1], q[:, :1], enable_gqa=True))
+    assert found.ran[0] == "aten::_scaled_dot_product_flash_attention_for_cpu"
 
 
 def test_the_backward_operator_is_named(q):

@@ -59,6 +59,7 @@ FIELDS: tuple[Field, ...] = (
     Field("ptxas", True, lambda _: _ptxas()),
     Field("python_minor", True, lambda _: "{}.{}".format(*sys.version_info)),
     Field("threads", True, lambda _: torch.get_num_threads()),
+    Field("float32_matmul_precision", True, lambda _: torch.get_float32_matmul_precision()),
     Field("allocator", True, lambda _: allocator.policy()),
     Field("container", True, lambda _: processor.container()),
     Field("python", False, lambda _: platform.python_version()),
@@ -125,11 +126,22 @@ def version_of(distribution: str) -> str | None:
 
 def _warnings() -> list[str]:
     """What the user should know before believing the numbers."""
+    warnings = []
     told = os.environ.get("OMP_NUM_THREADS")
-    if told is None or (told.split(",")[0].strip().isdecimal() and int(told.split(",")[0]) > 0):
-        return []
-    threads = torch.get_num_threads()
-    return [f'OMP_NUM_THREADS="{told}" is not a number of threads: torch uses {threads}']
+    if told is not None:
+        first = told.split(",")[0].strip()
+        if not first.isdecimal() or int(first) == 0:
+            threads = torch.get_num_threads()
+            warnings.append(
+                f'OMP_NUM_THREADS="{told}" is not a number of threads: torch uses {threads}'
+            )
+    precision = torch.get_float32_matmul_precision()
+    if precision != "highest":
+        warnings.append(
+            f'float32_matmul_precision is "{precision}": products of float32 are rounded to TF32 '
+            "or bfloat16, and are no float32 results"
+        )
+    return warnings
 
 
 def _blas() -> str | None:
