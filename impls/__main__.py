@@ -202,11 +202,15 @@ def _cost(given: argparse.Namespace) -> int:
 
 
 def _device(asked: str) -> str:
-    import torch
+    from impls.interface.device_choice import choose
 
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device cuda: torch sees no CUDA device here; try --device cpu")
-    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
+    try:
+        chosen = choose(asked)
+    except ValueError as error:
+        raise ValueError(f"--device {asked}: {error}; try --device cpu") from error
+    if chosen.notice:
+        print(f"WARNING: {chosen.notice}", file=sys.stderr)
+    return chosen.device
 
 
 def _console() -> Any:

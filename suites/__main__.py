@@ -49,8 +49,8 @@ def _ceilings(options: argparse.Namespace) -> int:
     from suites.measure import allocator
 
     allocator.make_steady()
+    from impls.interface.device_choice import choose
     from suites.measure.ceilings import ceilings_for
-    from suites.measure.device import choose
 
     if options.threads < 1:
         print(f"--threads {options.threads}: give 1 or more", file=sys.stderr)

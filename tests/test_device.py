@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from impls.interface import device_choice
 from suites.measure import device, nvml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,7 +48,7 @@ def old_driver():
 
 def test_a_gpu_that_torch_cannot_use_is_told(one_gpu_listed, built_without_cuda):
     """pytorch#131117: nvidia-smi shows a GPU and the CPU is benchmarked in silence."""
-    chosen = device.choose("auto")
+    chosen = device_choice.choose("auto")
     assert chosen.device == "cpu"
     assert chosen.notice == (
         "GPU present but unusable: torch built without CUDA (torch.version.cuda is None)"
@@ -56,13 +57,13 @@ def test_a_gpu_that_torch_cannot_use_is_told(one_gpu_listed, built_without_cuda)
 
 def test_cuda_is_refused_with_the_same_line(one_gpu_listed, built_without_cuda):
     with pytest.raises(ValueError, match="GPU present but unusable: torch built without CUDA"):
-        device.choose("cuda")
+        device_choice.choose("cuda")
 
 
 def test_the_drivers_own_words_are_told(one_gpu_listed, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "12.8")
     monkeypatch.setattr(torch.cuda, "is_available", old_driver)
-    notice = device.choose("auto").notice
+    notice = device_choice.choose("auto").notice
     assert notice == (
         "GPU present but unusable: "
         "The NVIDIA driver on your system is too old (found version 11040)."
@@ -76,26 +77,26 @@ def test_a_device_that_fails_its_first_operation_is_unusable(one_gpu_listed, mon
     monkeypatch.setattr(torch.version, "cuda", "12.8")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch, "zeros", fail)
-    assert device.choose("auto").notice == (
+    assert device_choice.choose("auto").notice == (
         "GPU present but unusable: CUDA error: no kernel image is available"
     )
 
 
 def test_without_a_gpu_there_is_nothing_to_tell(no_gpu_listed, built_without_cuda):
-    assert device.choose("auto") == device.Chosen("cpu")
+    assert device_choice.choose("auto") == device_choice.Chosen("cpu")
     with pytest.raises(ValueError, match="no CUDA device: torch built without CUDA"):
-        device.choose("cuda")
+        device_choice.choose("cuda")
 
 
 def test_a_cpu_that_was_asked_for_needs_no_answer_about_gpus(monkeypatch):
-    monkeypatch.setattr(device, "_reason_against_cuda", None)
-    monkeypatch.setattr(device, "_is_gpu_listed", None)
-    assert device.choose("cpu") == device.Chosen("cpu")
+    monkeypatch.setattr(device_choice, "_reason_against_cuda", None)
+    monkeypatch.setattr(device_choice, "_is_gpu_listed", None)
+    assert device_choice.choose("cpu") == device_choice.Chosen("cpu")
 
 
 def test_an_unknown_device_is_refused():
     with pytest.raises(ValueError, match='device "tpu" is not known'):
-        device.choose("tpu")
+        device_choice.choose("tpu")
 
 
 def test_the_cpu_is_described():
@@ -122,10 +123,11 @@ for name in ("synchronize", "Event", "get_device_name", "reset_peak_memory_stats
         raise AssertionError(f"torch.cuda.{name} was reached")
     setattr(torch.cuda, name, forbidden)
 
+from impls.interface import device_choice
 from suites.measure import clocks, device, environment
 from suites.measure.executed import executed
 
-assert device.choose("cpu").device == "cpu"
+assert device_choice.choose("cpu").device == "cpu"
 device.describe("cpu"), device.state("cpu"), device.synchronize("cpu"), device.empty_cache("cpu")
 environment.machine_key(environment.read_environment("cpu"))
 q = torch.randn(1, 2, 63, 40)

@@ -109,13 +109,30 @@ def test_check_in_json_is_json_and_nothing_else(kernel, capsys):
         (["check", "nave"], 'no implementation "nave": did you mean "naive"?'),
         (["check", "--impl", "nowhere.py:attention"], "no file"),
         (["cost", "--problem", "T=8,H=2"], "does not give d_h"),
-        (["check", "--device", "cuda"], "torch sees no CUDA device"),
+        (["check", "--device", "cuda"], "--device cuda: no CUDA device: torch"),
     ],
 )
 def test_misuse_ends_2_and_says_what_would_do(arguments, message, capsys, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_gpu_that_torch_cannot_use_is_told_before_the_cpu_is_taken(
+    kernel, tmp_path, capsys, monkeypatch
+):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("torch.version.cuda", None)
+    monkeypatch.setattr("torch.version.hip", None, raising=False)
+    assert main(["list", "--impl", kernel(RIGHT), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "WARNING: GPU present but unusable: torch built without CUDA" in err
+    assert {one["device"] for one in json.loads(out)} == {"cpu"}
+    assert main(["list", "--device", "cuda"]) == 2
+    assert "GPU present but unusable: torch built without CUDA" in capsys.readouterr().err
 
 
 def test_help_of_each_command_has_two_examples(capsys):

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from impls.interface import device_choice
 from suites.__main__ import main
-from suites.measure import ceilings, device
+from suites.measure import ceilings
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_wrong_options_end_with_2(monkeypatch, capsys):
     def refuse(wanted):
         raise ValueError("no CUDA device: planted")
 
-    monkeypatch.setattr(device, "choose", refuse)
+    monkeypatch.setattr(device_choice, "choose", refuse)
     assert main(["ceilings", "--device", "cuda"]) == 2
     assert "no CUDA device: planted" in capsys.readouterr().err
 

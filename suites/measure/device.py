@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from suites.measure import nvml, processor
-
-DEVICES = ("auto", "cpu", "cuda")
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The device to measure on, and a line to print loudly when a GPU is there but unusable."""
-
-    device: str
-    notice: str | None = None
 
 
 @dataclass(frozen=True)
@@ -37,27 +24,6 @@ class DeviceFacts:
     sm_count: int | None = None
     count: int | None = None
     uuid: str | None = None
-
-
-def choose(wanted: str = "auto") -> Chosen:
-    """The device that `wanted` means here.
-
-    "cpu" asks nothing about GPUs. "auto" is cuda where one real operation works there.
-
-    Raises:
-        ValueError: `wanted` is cuda and it does not work, with the reason; or is not a device.
-    """
-    if wanted not in DEVICES:
-        raise ValueError(f'device "{wanted}" is not known: one of {", ".join(DEVICES)}')
-    if wanted == "cpu":
-        return Chosen("cpu")
-    reason = _reason_against_cuda()
-    if reason is None:
-        return Chosen("cuda")
-    notice = f"GPU present but unusable: {reason}" if _is_gpu_listed() else None
-    if wanted == "cuda":
-        raise ValueError(notice or f"no CUDA device: {reason}")
-    return Chosen("cpu", notice)
 
 
 def describe(device: str) -> DeviceFacts:
@@ -110,35 +76,3 @@ def fixed_state(device: str) -> dict[str, Any]:
     """Driver, power cap, MIG and throttle reasons; empty on a CPU."""
     uuid = describe(device).uuid if device == "cuda" else None
     return nvml.fixed(uuid) if uuid else {}
-
-
-def _reason_against_cuda() -> str | None:
-    """Why torch cannot use a GPU here, None when one real operation worked."""
-    if torch.version.cuda is None and getattr(torch.version, "hip", None) is None:
-        return "torch built without CUDA (torch.version.cuda is None)"
-    with warnings.catch_warnings(record=True) as told:
-        # torch tells of a driver that is too old by a warning, and then says False.
-        warnings.simplefilter("always")
-        is_available = torch.cuda.is_available()
-    if not is_available:
-        lines = [str(warning.message).strip().splitlines()[0] for warning in told]
-        return "; ".join(lines) or "torch.cuda.is_available() is False"
-    try:
-        torch.zeros(1, device="cuda").add_(1).item()
-    except RuntimeError as error:
-        return str(error).strip().splitlines()[0]
-    return None
-
-
-def _is_gpu_listed() -> bool:
-    """Whether nvidia-smi lists a GPU."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return False
-    try:
-        listed = subprocess.run(
-            [program, "-L"], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return listed.returncode == 0 and ("GPU" in listed.stdout or "NVIDIA" in listed.stdout)

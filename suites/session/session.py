@@ -14,11 +14,12 @@ import torch
 
 from impls.interface.attention import Implementation, reasons_against
 from impls.interface.availability import availability, version_of
+from impls.interface.device_choice import Chosen
 from suites.measure import allocator, device
 from suites.measure.ceilings import ceilings_for
-from suites.measure.clocks import SETTINGS_VERSION, Settings
 from suites.measure.environment import machine_key, read_environment
 from suites.measure.journal import RunDirectory, utc_now
+from suites.measure.samples import SETTINGS_VERSION, Settings
 from suites.session import faults, torch_state
 from suites.session.cell import Conditions, ProblemMemory, measure_cell
 from suites.session.options import BUDGETS, Options
@@ -35,7 +36,7 @@ class Session:
     Made once pytest has collected; everything that costs time is in `begin`.
     """
 
-    def __init__(self, options: Options, chosen: device.Chosen, resumed: Resumed | None) -> None:
+    def __init__(self, options: Options, chosen: Chosen, resumed: Resumed | None) -> None:
         """Nothing is measured or written yet."""
         self.options, self.device, self.notice = options, chosen.device, chosen.notice
         self.resumed = resumed

@@ -62,8 +62,8 @@ def asked(config: pytest.Config) -> Asked:
 
 
 def _read(config: pytest.Config) -> Asked:
+    from impls.interface.device_choice import choose
     from impls.interface.registry import select
-    from suites.measure import device
     from suites.session.resume import resume
 
     given = session_options.read(config)
@@ -85,7 +85,7 @@ def _read(config: pytest.Config) -> Asked:
         names.append(given.baseline)
     elif given.baseline:
         select([given.baseline])
-    return Asked(given, device.choose(given.device), select(names, given.brought), resumed)
+    return Asked(given, choose(given.device), select(names, given.brought), resumed)
 
 
 def _refuse_xdist(config: pytest.Config) -> None:
