@@ -131,6 +131,11 @@ def test_a_dollar_or_an_angle_in_a_name_is_shown_as_it_is(run_of):
     assert "$x^2$ &lt;b&gt;" in svg
 
 
+def test_a_name_in_another_script_is_drawn_without_a_word_on_stderr(run_of):
+    svg = rendered(latency, run_of(sweep(names=("日本", "naïve")))).svg
+    assert "日本" in svg and "naïve" in svg
+
+
 @pytest.mark.parametrize(
     ("wanted", "gap", "low", "high"),
     [([5, 5, 5], 2, 0, 20), ([0, 0, 19], 3, 0, 20), ([9, 1, 9.5], 1, 0, 10), ([1] * 30, 2, 0, 10)],
