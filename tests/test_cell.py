@@ -11,7 +11,7 @@ import torch
 from impls.interface.attention import Implementation
 from impls.interface.problem import Problem
 from impls.interface.registry import implementations
-from suites.measure.clocks import Settings
+from suites.measure.samples import Settings
 from suites.session.cell import Call, Conditions, ProblemMemory, measure_cell, time_limit
 from suites.session.faults import CompileTimeout, SilentFallback
 from suites.session.sweep import Cell
@@ -42,7 +42,7 @@ def test_every_pass_is_proven_against_float64_and_timed(pass_):
     assert found["status"] == "ok" and found["check"]["after_timing"]
     proven = {"out"} if pass_ == "forward" else {"out", "dq", "dk", "dv"}
     assert set(found["check"]["outputs"]) == proven
-    assert found["timing"]["n"] >= 10 and found["timing"]["first_call_s"] > 0
+    assert found["timing"]["n"] >= 3 and found["timing"]["first_call_s"] > 0
     nominal = {"forward": 1.0, "backward": 2.5, "forward_backward": 3.5}[pass_]
     pairs = sum(min(65, i + 1 + 32) for i in range(33))
     assert found["counts"]["flop"] == nominal * 2 * 4 * pairs * (24 + 24)

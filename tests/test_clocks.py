@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from suites.measure import cold_cache, cpu_clock, processor
-from suites.measure.clocks import Samples, Settings, clock_for, measure
+from suites.measure.clocks import clock_for, measure
 from suites.measure.host_load import HostLoad
+from suites.measure.samples import Samples, Settings
 
 QUICK = Settings(budget_s=0.3, warmup_s=0.1, min_span_s=0.0)
 

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from suites.measure import cuda_ceilings
-from suites.measure.clocks import Settings
 from suites.measure.cuda_clock import measure_cuda
+from suites.measure.samples import Settings
 
 SETTINGS = Settings(budget_s=5.0, min_span_s=0.0, warmup_s=0.05, max_samples=40)
 L2_BYTES = 50 << 20

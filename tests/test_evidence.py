@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from suites.measure.clocks import Settings
 from suites.measure.evidence import is_precise, is_steady, lower_rank, summarize, thin
 from suites.measure.host_load import Reading, between
+from suites.measure.samples import Settings
 
 
 def test_summary_of_a_known_series():

@@ -12,9 +12,9 @@ from itertools import repeat
 import torch
 
 from suites.measure import host_load
-from suites.measure.clocks import Samples, Settings, flags_of
 from suites.measure.cold_cache import cpu_flusher
 from suites.measure.evidence import is_steady
+from suites.measure.samples import Samples, Settings, flags_of
 
 CONTENDED_WALL_RATIO = 1.2
 _MOST_CALLS_PER_SAMPLE = 100_000

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from suites.measure.clocks import Settings
 from suites.measure.cuda_api import Cuda, TorchCuda
 from suites.measure.cuda_clock import measure_cuda
+from suites.measure.samples import Settings
 
 GEMM_SIZES = (4096, 8192)
 DTYPES = ("float32", "bfloat16", "float16")

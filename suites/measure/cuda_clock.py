@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from suites.measure import host_load
-from suites.measure.clocks import Samples, Settings, flags_of
 from suites.measure.cuda_api import Cuda, Event, least_flush_bytes
 from suites.measure.evidence import is_steady
+from suites.measure.samples import Samples, Settings, flags_of
 
 _MOST_PER_BATCH = 16
 _BATCH_S = 0.05

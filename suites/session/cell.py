@@ -21,8 +21,9 @@ from impls.interface.inputs import Inputs, copy_of, make_inputs, put_back
 from impls.interface.problem import Problem
 from impls.interface.reference import Reference, reference
 from suites.measure import device
-from suites.measure.clocks import Samples, Settings, measure
+from suites.measure.clocks import measure
 from suites.measure.executed import Executed, executed
+from suites.measure.samples import Samples, Settings
 from suites.session.faults import CompileTimeout, SilentFallback
 from suites.session.record import measured_fields
 from suites.session.sweep import Cell

@@ -9,8 +9,8 @@ from impls.interface import cost
 from impls.interface.check import Check
 from suites.measure import device
 from suites.measure.ceilings import bound, is_above_ceiling
-from suites.measure.clocks import Samples
 from suites.measure.executed import Executed
+from suites.measure.samples import Samples
 from suites.session.sweep import Cell
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from impls.interface.attention import Implementation
 from impls.interface.problem import Problem
-from suites.measure.clocks import SETTINGS_VERSION, clock_for
+from suites.measure.clocks import clock_for
+from suites.measure.samples import SETTINGS_VERSION
 
 
 @dataclass(frozen=True)
