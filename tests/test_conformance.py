@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from impls.interface.attention import Capabilities, Implementation, Unsupported
-from impls.interface.availability import availability, version_of
 from impls.interface.conformance import Conformance, conformance
 from impls.interface.conformance_cases import ASKS, cases
 from impls.interface.conformance_values import MASKS, VALUES
-from impls.interface.problem import Problem
 from impls.interface.ran import profiled_names
 
 
@@ -265,49 +263,3 @@ def test_cases_have_names_of_their_own_and_words_that_exist():
 def test_cases_cover_every_way_causal_can_be_aligned():
     causal = [case.problem for case in cases() if case.problem.causal]
     assert {(p.T_q > p.T_kv) - (p.T_q < p.T_kv) for p in causal} == {-1, 0, 1}
-
-
-def test_availability_is_one_real_call():
-    assert availability(planted(), "cpu") == []
-
-    def raising(q, k, v, **arguments):
-        raise ImportError("libcuda.so.1: cannot open shared object file")
-
-    broken = Implementation("broken", raising, "")
-    assert availability(broken, "cpu") == [
-        "ImportError: libcuda.so.1: cannot open shared object file"
-    ]
-
-
-def test_a_wrong_implementation_is_available_so_that_it_is_told_wrong():
-    assert availability(planted(values_ignored=True), "cpu") == []
-
-
-def test_availability_asks_the_implementation_first():
-    def never(q, k, v, **arguments):
-        raise AssertionError("it was called")
-
-    absent = Implementation("absent", never, "", unavailable=lambda device: [f"no {device} here"])
-    assert availability(absent, "cpu") == ["no cpu here"]
-    elsewhere = Implementation("elsewhere", never, "", Capabilities(devices=("cuda",)))
-    assert availability(elsewhere, "cpu") == ["does not run on cpu (only cuda)"]
-
-
-def test_availability_tries_a_problem_the_implementation_can_do():
-    def only_bfloat16_causal(q, k, v, causal=False, **arguments):
-        assert causal and q.dtype == torch.bfloat16
-        return attention(q, k, v, causal=True)[0]
-
-    def further(problem: Problem, device, needs):
-        return [] if problem.causal else ["only causal"]
-
-    picky = Implementation(
-        "picky", only_bfloat16_causal, "", Capabilities(dtypes=("bfloat16",), further=further)
-    )
-    assert availability(picky, "cpu") == []
-
-
-def test_version_names_the_library():
-    assert version_of(planted()) == f"torch {torch.__version__}"
-    absent = Implementation("absent", planted().forward, "", library="no-such-library")
-    assert version_of(absent) == "no-such-library not installed"

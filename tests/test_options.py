@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from suites.session import options
+from suites.session import options, wiring
 
 
 class _Parser(argparse.ArgumentParser):
@@ -95,3 +96,17 @@ def test_the_store_never_depends_on_the_current_folder(tmp_path, monkeypatch):
     assert options.store_folder(None) == here and here.parts[-2:] == ("results", "runs")
     monkeypatch.setenv("ATTNBENCH_STORE", "~/runs")
     assert "~" not in str(options.store_folder(None)) and options.store_folder("x").is_absolute()
+
+
+def test_cells_are_not_timed_side_by_side(monkeypatch):
+    """Under pytest-xdist nothing would be measured, and a gate would be green."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    config: Any = SimpleNamespace(option=SimpleNamespace(dist="no"))
+    wiring._refuse_xdist(config)
+    config.option.dist = "load"
+    with pytest.raises(ValueError, match="0 cells would be measured: pytest-xdist is active"):
+        wiring._refuse_xdist(config)
+    config.option.dist = "no"
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    with pytest.raises(ValueError, match="run without -n"):
+        wiring._refuse_xdist(config)
