@@ -72,7 +72,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         from results.store import load_run
 
         terminalreporter.section("attnbench")
-        terminalreporter.write_line(terminal(load_run(folder)))
+        terminalreporter.write_line(
+            terminal(load_run(folder), wiring.table_width(terminalreporter))
+        )
         terminalreporter.write_line(wiring.next_step(terminalreporter.config))
 
 

@@ -13,8 +13,20 @@ from results.schema import STATUSES, Cell
 MARKDOWN_CHARACTERS = 60_000  # GitHub refuses comments of more than 65 536
 # From what a reader must see first to what only explains an absence.
 _URGENCY = ("ok", "wrong", "crashed", "error", "oom", "timeout", "unsupported", "unavailable")
-_ALL_COLUMNS = 72  # characters; narrower terminals do without what binds
 _URGENCY += ("skipped",)
+_LONGEST = 48  # characters of one field
+# The columns of a terminal, and the characters it must have for each; the page has them all.
+_FROM_WIDTH = {
+    "flop_per_s": 0,
+    "times_baseline": 0,
+    "percent_of_bound": 0,
+    "binds": 72,
+    "bytes_per_s": 92,
+    "error": 104,
+    "peak_bytes": 116,
+    "clock": 132,
+    "ran": 150,
+}
 
 
 def in_reading_order(cells: Iterable[Cell]) -> list[Cell]:
@@ -94,9 +106,7 @@ def terminal(run: Run, width: int = 80) -> str:
 
 def _sweep(cells: Sequence[Cell], found: dict[str, Column], width: int) -> list[str]:
     """The lines of one sweep: the size once, then its implementations, the fastest first."""
-    keys = ["flop_per_s", "times_baseline", "percent_of_bound", "binds"]
-    if width < _ALL_COLUMNS:
-        keys.remove("binds")
+    keys = [key for key, least in _FROM_WIDTH.items() if width >= least]
     head = ["size", "implementation", found["time"].header.removeprefix("time "), "±%"]
     head += ["% bound" if k == "percent_of_bound" else found[k].header for k in keys]
     head = [text.replace(" (1 launch)", "") for text in [*head, "flags"]]
@@ -107,7 +117,8 @@ def _sweep(cells: Sequence[Cell], found: dict[str, Column], width: int) -> list[
         is_same = bool(rows) and cells[len(rows) - 1].problem == cell.problem
         status = "" if cell.status == "ok" else cell.status.upper()
         marks = ", ".join([*([status] if status else []), *cell.flags])
-        shown = [found["time"].show(cell), _half_width(cell), *(found[k].show(cell) for k in keys)]
+        shown = [found["time"].show(cell), _half_width(cell)]
+        shown += [_clip(found[k].show(cell), _LONGEST) for k in keys]
         rows.append(["" if is_same else size, cell.implementation, *shown, marks])
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     spare = width - sum(widths[:-1]) - 2 * (len(head) - 1)
@@ -115,7 +126,7 @@ def _sweep(cells: Sequence[Cell], found: dict[str, Column], width: int) -> list[
     if spare < 0:
         # The name gives way before a number does.
         widths[1] = max(8, widths[1] + spare)
-    is_left = [name in ("implementation", "bound by", "flags") for name in head]
+    is_left = [name in ("implementation", "bound by", "clock", "ran", "flags") for name in head]
     return [
         "  ".join(
             _clip(text, w).ljust(w) if left else _clip(text, w).rjust(w)

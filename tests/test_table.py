@@ -62,11 +62,11 @@ def test_bytes_are_decimal_in_one_unit(run_of):
 def test_only_unflagged_ok_rows_have_a_ratio(run_of):
     run = run_of(
         [
-            cell("naive", P, 0.010),
-            cell("fast", P, 0.004),
-            cell("flagged", P, 0.004, flags=["contended"]),
-            cell("wrong", P, 0.004, status="wrong", check=check_record(ok=False)),
-            cell("alone", P.with_(causal=True), 0.004),
+            cell("naive", P, 0.10),
+            cell("fast", P, 0.04),
+            cell("flagged", P, 0.04, flags=["contended"]),
+            cell("wrong", P, 0.04, status="wrong", check=check_record(ok=False)),
+            cell("alone", P.with_(causal=True), 0.04),
         ]
     )
     assert column(run, "times_baseline") == ["1.00", "2.50", "–", "–", "–"]

@@ -226,6 +226,11 @@ def finished_run(config: pytest.Config) -> Path | None:
     return running.directory.path if running is not None and running.directory else None
 
 
+def table_width(reporter: Any) -> int:
+    """The columns of the terminal; 80 in a log, where nobody said how wide it is read."""
+    return max(60, reporter._tw.fullwidth) if reporter.isatty else 80
+
+
 def next_step(config: pytest.Config) -> str:
     """What to type now."""
     running = config.stash[SESSION]
