@@ -77,6 +77,7 @@ def test_what_is_written_is_what_results_reads(brought: Measured):
     ok = [c for c in run.cells if c.status == "ok"]
     assert all(c.timing and c.timing.n >= 3 and c.bound and c.check for c in ok)
     assert {p.decision for p in run.header.plan} == {"run"}
+    assert brought.header["settings"]["inputs"] == "normal, mean 0, deviation 1, seed 0"
 
 
 def test_the_launch_file_is_strict_and_in_pytest_benchmarks_schema(brought: Measured):

@@ -224,6 +224,7 @@ class Session:
                 "flop_convention": self.options.flop_convention,
                 "baseline": self.options.baseline,
                 "brought": list(self.options.brought),
+                "inputs": "normal, mean 0, deviation 1, seed 0",
             },
             "plan": [p.to_json() for p in self.plan.values()],
             "counts": {},
