@@ -125,14 +125,14 @@ def test_importing_triton_flash_imports_neither_triton_nor_the_kernel():
         "import sys; sys.modules['triton'] = None\n"
         "import impls.triton_flash as package\n"
         "print([m for m in sys.modules if m.startswith(('triton.', 'impls.triton_flash.'))])\n"
-        "print(package.unavailable('cuda')[0])\n"
+        "print(package.unavailable('cuda')[0], package.unavailable('cpu'), sep=', ')\n"
     )
     child = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     modules, reason = child.stdout.splitlines()
     assert modules == "['impls.triton_flash.interpreter']"
-    assert reason == "triton is not installed"
+    assert reason == "triton is not installed, ['triton is not installed']"
 
 
 def test_guarded_values_lie_amid_nan():

@@ -79,8 +79,6 @@ def unavailable(device: str) -> list[str]:
 
     if is_interpreting():
         return reasons_against_interpreting()
-    if device != "cuda":
-        return [ON_A_CPU]
     reasons = []
     try:
         import triton  # noqa: F401  only whether it is there is asked
@@ -88,6 +86,9 @@ def unavailable(device: str) -> list[str]:
         if error.name != "triton":
             raise
         reasons.append("triton is not installed")
+    if device != "cuda":
+        # Without triton nor can the interpreter prove it.
+        return reasons or [ON_A_CPU]
     if not torch.cuda.is_available():
         built = torch.version.cuda is not None
         reasons.append("no CUDA GPU is active" if built else "torch is built without CUDA")
