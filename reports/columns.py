@@ -36,7 +36,7 @@ def columns(run: Run) -> dict[str, Column]:
     cells = run.cells
     time = unit_for([cell.time_s for cell in cells], "s")
     flop = unit_for([cell.flop_per_s for cell in cells], "FLOP/s")
-    # By the largest: bandwidths are read beside a memory's, and where arithmetic binds they are low.
+    # By the largest: where arithmetic binds, the bandwidths are low and say little.
     band = unit_for([max((cell.bytes_per_s or 0.0 for cell in cells), default=0.0)], "B/s")
     peak = unit_for([_peak(cell) for cell in cells], "B")
     baselines = baseline_cells(run)

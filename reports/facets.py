@@ -40,6 +40,11 @@ class Facet:
         return " · ".join(part for part in (self.column, self.row) if part)
 
     @property
+    def n_sizes(self) -> int:
+        """How many values of the swept size have a point."""
+        return len({size_of(point.problem, self.swept) for point in self.points})
+
+    @property
     def points(self) -> list[Point]:
         """All points of the panel."""
         return [point for series in self.series for point in series.points]

@@ -18,6 +18,8 @@ def draw(run: Run) -> Figure | None:
     drawn, undrawn = points(run.cells)
     found = [point for point in drawn if point.suite in SUITES]
     panels = facets(found, max_rows=8)
+    # A sweep of which one size was measured shows nothing that its row of the table does not.
+    panels = [panel for panel in panels if panel.n_sizes > 1] or panels
     if not panels:
         return None
     title = title_line(TITLE, run, found, constants(found))
