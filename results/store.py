@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 
 from impls.interface.problem import Problem
-from results.impossible import flagged
+from results.journal import read_journal
 from results.reading import Place, SchemaError, parse_strict, read_record
 from results.run import Header, Planned, Run, Running, read_header
-from results.schema import Cell, read_cell
+from results.schema import Cell
 
 STORE_VARIABLE = "ATTNBENCH_STORE"
 CRASHED = "the process died while measuring it"
@@ -102,8 +102,8 @@ def find_run(name: str | Path = "latest", store: str | Path | None = None) -> Pa
 def load_run(path: str | Path) -> Run:
     """The run in a folder: header, cells and, where the process died, the cell it died in.
 
-    The last line for a cell, launch and series counts. A journal line cut short by a crash is left
-    out and noted.
+    The last line for a cell, launch and series counts. A journal line that cannot be read, cut
+    short by a crash for instance, is left out and noted.
 
     Raises:
         SchemaError: a file does not say what the schema says.
@@ -111,7 +111,7 @@ def load_run(path: str | Path) -> Run:
     """
     path = Path(path)
     header = _header(path)
-    cells, notes = _journal(path / "cells.jsonl")
+    cells, notes = read_journal(path / "cells.jsonl")
     running = _running(path / "running.json")
     is_alive = running is not None and is_process(running.pid, running.pid_started)
     if running is not None and not is_alive:
@@ -165,29 +165,6 @@ def _running(file: Path) -> Running | None:
     except FileNotFoundError:
         return None
     return read_record(Running, value, Place(str(file)))
-
-
-def _journal(file: Path) -> tuple[list[Cell], list[str]]:
-    """The cells of a journal, the last line of each winning its first one's place, and notes."""
-    if not file.is_file():
-        return [], ["there is no cells.jsonl: nothing was measured"]
-    latest: dict[tuple[str, int, str, str], Cell] = {}
-    cut_short: list[int] = []
-    # A multi-byte character cut in half must not hide the lines before it.
-    text = file.read_text(encoding="utf-8", errors="replace")
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = Place(str(file), number)
-        try:
-            value = parse_strict(line, place)
-        except json.JSONDecodeError:
-            cut_short.append(number)
-            continue
-        cell = flagged(read_cell(value, place))
-        latest[cell.key] = cell
-    notes = [f"line {n} of cells.jsonl is cut short and left out" for n in cut_short]
-    return list(latest.values()), notes
 
 
 def _crashed(running: Running, header: Header) -> Cell:

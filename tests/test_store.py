@@ -11,7 +11,6 @@ import pytest
 
 from impls.interface.problem import Problem
 from results import store as store_module
-from results.reading import SchemaError
 from results.store import (
     RunNotFound,
     find_run,
@@ -136,12 +135,28 @@ def test_a_whole_last_line_without_its_newline_counts(run_directory):
     assert (run.counts, run.notes) == ({"ok": 1}, ())
 
 
-def test_a_bare_nan_in_the_journal_is_refused_by_line(run_directory):
+def test_a_bare_nan_in_the_journal_is_left_out_by_line(run_directory):
     path = run_directory(records=[cell("naive", PROBLEM, 0.02)])
     with (path / "cells.jsonl").open("a") as file:
         file.write('{"schema": 1, "elapsed_s": NaN}\n')
-    with pytest.raises(SchemaError, match=r"cells\.jsonl line 2: the bare word NaN"):
-        load_run(path)
+    run = load_run(path)
+    assert len(run.cells) == 1
+    assert run.notes == ("left out: cells.jsonl line 2: the bare word NaN is not JSON: write null",)
+
+
+@pytest.mark.parametrize("bad", [1, 5])
+def test_lines_that_cannot_be_read_hide_no_other_and_are_noted(run_directory, bad):
+    """One `"median_s": null` made a whole run of an hour unreadable."""
+    good, null = cell("naive", PROBLEM, 0.02), cell("flex", PROBLEM, 0.02)
+    null["timing"]["median_s"] = None
+    run = load_run(run_directory(records=[*[null] * bad, good]))
+    assert [c.implementation for c in run.cells] == ["naive"]
+    assert run.notes[0] == (
+        "left out: cells.jsonl line 1, field timing.median_s: expected a number, got null"
+    )
+    assert len(run.notes) == min(bad, 4)
+    if bad == 5:
+        assert run.notes[-1] == "2 more lines of cells.jsonl cannot be read and are left out"
 
 
 def test_the_cell_a_process_died_in_is_crashed_by_name(run_directory):
@@ -161,7 +176,12 @@ def test_a_crash_in_a_cell_that_no_plan_has_is_named_as_well(run_directory):
     path = run_directory(records=[cell("naive", PROBLEM, 0.02)])
     lost = died(cell("sdpa_flash", PROBLEM))
     (path / "running.json").write_text(json.dumps(lost))
-    assert load_run(path).cells[-1].label == f"sdpa_flash {PROBLEM.id} forward"
+    crashed = load_run(path).cells[-1]
+    assert (crashed.implementation, crashed.problem, crashed.pass_) == (
+        "sdpa_flash",
+        PROBLEM,
+        "forward",
+    )
 
 
 def test_a_process_that_died_after_its_last_line_left_no_crashed_cell(run_directory):
