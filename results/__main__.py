@@ -19,8 +19,9 @@ from results.reading import SchemaError
 from results.run import Run
 from results.schema import Cell
 from results.store import RunNotFound, RunSummary, find_run, list_runs, load_run, store_folder
+from results.trouble import has_wrong
 
-USAGE, BROKEN = 2, 5
+WRONG, USAGE, BROKEN = 1, 2, 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "list":
             _list(store, as_json=options.json)
         else:
-            _show(options.run, store, as_json=options.json, show_all=options.all)
+            run = load_run(find_run(options.run, store))
+            _show(run, as_json=options.json, show_all=options.all)
+            return WRONG if has_wrong(run) else 0
     except RunNotFound as error:
         print(f"results: {error}", file=sys.stderr)
         return USAGE
@@ -55,8 +58,7 @@ def _list(store: Path, *, as_json: bool) -> None:
         print("no runs: make one with `make bench`")
 
 
-def _show(name: str, store: Path, *, as_json: bool, show_all: bool) -> None:
-    run = load_run(find_run(name, store))
+def _show(run: Run, *, as_json: bool, show_all: bool) -> None:
     if as_json:
         _print_json(run_record(run))
     else:
@@ -117,6 +119,9 @@ def _print_json(value: Any) -> None:
 def _parser() -> argparse.ArgumentParser:
     def examples(*lines: str) -> dict[str, Any]:
         epilog = "\n".join(["examples:", *(f"  python -m results {line}" for line in lines)])
+        epilog += (
+            "\n\nexit codes: 0 all well, 1 a result of the run was wrong, 2 usage, 5 unreadable"
+        )
         return {"epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
 
     shared = argparse.ArgumentParser(add_help=False)

@@ -10,9 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from results.findings import findings
+from results.interval import MEANING, half_width_text
 from results.run import Run
 from results.schema import TIMED, Cell
 from results.store import RunSummary
+from results.trouble import advice
 from results.units import digits, time_unit
 
 
@@ -57,10 +59,13 @@ def print_run(run: Run, console: Console, *, show_all: bool = False) -> None:
         console.print()
         console.print(Text(f"{suite}: {pass_}, {cache}, {clock}{several}"))
         _print_cells(cells, console)
+    console.print(Text(f"{MEANING}."))
     _print_reasons(run, console)
     console.print()
     for finding in findings(run):
         console.print(Text(f"- {finding.sentence}"))
+    for line in advice(run):
+        console.print(Text(line))
 
 
 def _print_cells(cells: list[Cell], console: Console) -> None:
@@ -72,7 +77,7 @@ def _print_cells(cells: list[Cell], console: Console) -> None:
     table.add_column("implementation", overflow="fold")
     table.add_column("problem", overflow="fold")
     table.add_column(f"median {unit}", justify="right")
-    table.add_column("interval", justify="right")
+    table.add_column("±%", justify="right")
     table.add_column("% of bound", justify="right")
     table.add_column("flags", overflow="fold")
     for cell in sorted(cells, key=_reading_order):
@@ -82,20 +87,11 @@ def _print_cells(cells: list[Cell], console: Console) -> None:
             cell.implementation,
             varying_text(cell, common),
             median,
-            _interval_text(cell),
+            half_width_text(cell),
             "-" if percent is None else f"{percent:.0f}",
-            ", ".join((cell.status, *cell.flags)) if cell.status != "ok" else ", ".join(cell.flags),
+            ", ".join([*([] if cell.status == "ok" else [_loud(cell.status)]), *cell.flags]),
         )
     console.print(table)
-
-
-def _interval_text(cell: Cell) -> str:
-    """The farther end of the median's interval from it, as a share of it."""
-    timing = cell.timing
-    if not timing or timing.ci_low_s is None or timing.ci_high_s is None or not timing.median_s:
-        return "-"
-    away_s = max(timing.median_s - timing.ci_low_s, timing.ci_high_s - timing.median_s)
-    return f"± {digits(100 * away_s / timing.median_s, 2)} %"
 
 
 def common_parts(cells: Sequence[Cell]) -> list[str]:
@@ -116,7 +112,9 @@ def varying_text(cell: Cell, common: Iterable[str]) -> str:
 def _reading_order(cell: Cell) -> tuple:
     problem = cell.problem
     sizes = (problem.T_kv, problem.T_q, problem.H, problem.H_kv, problem.d_h, problem.B)
-    return (problem.dtype, problem.causal, sizes, cell.time_s or float("inf"), cell.implementation)
+    # However fast it was: a wrong result never leads.
+    time = (cell.status == "wrong", cell.time_s or float("inf"))
+    return (problem.dtype, problem.causal, sizes, time, cell.implementation)
 
 
 def _print_reasons(run: Run, console: Console) -> None:
@@ -131,7 +129,12 @@ def _print_reasons(run: Run, console: Console) -> None:
     console.print()
     for (status, reason), cells in stopped.items():
         names = ", ".join(dict.fromkeys(cell.implementation for cell in cells))
-        console.print(Text(f"{len(cells)} {status}: {reason} ({names})"))
+        console.print(Text(f"{len(cells)} {_loud(status)}: {reason} ({names})"))
+
+
+def _loud(status: str) -> str:
+    """A wrong result is never passed over."""
+    return status.upper() if status == "wrong" else status
 
 
 def _counts_text(counts: dict[str, int]) -> str:

@@ -23,17 +23,13 @@ from results.reading import Place, SchemaError, read_record
 
 SCHEMA_VERSION = 1
 STATUSES = (
-    "ok",
-    "wrong",
-    "unsupported",
-    "unavailable",
-    "oom",
-    "error",
-    "crashed",
-    "timeout",
-    "skipped",
+    *("ok", "wrong", "unsupported", "unavailable", "oom"),
+    *("error", "crashed", "timeout", "skipped"),
 )
-FLAGS = ("host_bound", "near_floor", "throttled", "above_ceiling", "low_n", "contended", "warm")
+FLAGS = (
+    *("host_bound", "near_floor", "throttled", "above_ceiling"),
+    *("low_n", "unsteady", "contended", "warm"),
+)
 TIMED = ("ok", "wrong")
 
 
@@ -225,14 +221,20 @@ class Cell:
         return None if self.timing is None else self.timing.median_s
 
     @property
+    def _proven_s(self) -> float | None:
+        """The time that a rate may be made of: a wrong result has none, however fast it was."""
+        return self.time_s if self.status == "ok" else None
+
+    @property
     def flop_per_s(self) -> float | None:
-        """Useful FLOP a second at the median."""
-        return self.counts.flop / self.time_s if self.counts and self.time_s else None
+        """Useful FLOP a second at the median; None for a wrong result."""
+        return self.counts.flop / self._proven_s if self.counts and self._proven_s else None
 
     @property
     def bytes_per_s(self) -> float | None:
         """Compulsory bytes a second at the median; a lower bound of what really moved."""
-        return self.counts.compulsory_bytes / self.time_s if self.counts and self.time_s else None
+        moved = self.counts.compulsory_bytes if self.counts else None
+        return moved / self._proven_s if moved is not None and self._proven_s else None
 
     @property
     def intensity(self) -> float | None:
@@ -244,14 +246,7 @@ class Cell:
     @property
     def percent_of_bound(self) -> float | None:
         """The headline: 100 where the median is the least time the ceilings allow."""
-        if self.bound is None or not self.time_s:
-            return None
-        return 100.0 * self.bound.time_s / self.time_s
-
-    @property
-    def label(self) -> str:
-        """Implementation, problem and pass, for messages."""
-        return f"{self.implementation} {self.problem.id} {self.pass_}"
+        return 100.0 * self.bound.time_s / self._proven_s if self.bound and self._proven_s else None
 
 
 def read_cell(value: Any, place: Place) -> Cell:

@@ -9,7 +9,7 @@ import pytest
 
 from impls.interface.problem import Problem
 from results.__main__ import main
-from tests.fake_cells import cell
+from tests.fake_cells import cell, check_record
 
 CHECKOUT = Path(__file__).parents[1]
 FORBIDDEN = """
@@ -72,13 +72,13 @@ def test_show_has_times_reasons_counts_and_findings_in_eighty_columns(
     run_directory, tmp_path, capsys
 ):
     run_directory()
-    assert main(["show", "--store", str(tmp_path / "runs")]) == 0
+    assert main(["show", "--store", str(tmp_path / "runs")]) == 1
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     assert "median ms" in out and "% of bound" in out
     assert "all: B=1, H=8, d_h=64, float32" in out
     assert "1 unavailable: needs a CUDA device (sdpa_cudnn)" in out
-    assert "1 wrong: out is 0.4 from float64" in out
+    assert "1 WRONG: out is 0.4 from float64" in out
     assert "near_floor" in out
     assert "- sdpa_flash is the fastest of 3" in out
     assert not any(line.startswith("sdpa_math") for line in out.splitlines())
@@ -86,7 +86,7 @@ def test_show_has_times_reasons_counts_and_findings_in_eighty_columns(
 
 def test_show_all_has_a_row_for_each_cell(run_directory, tmp_path, capsys):
     run_directory()
-    assert main(["show", "latest", "--all", "--store", str(tmp_path / "runs")]) == 0
+    assert main(["show", "latest", "--all", "--store", str(tmp_path / "runs")]) == 1
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert next(r for r in rows if r and r[0] == "sdpa_cudnn")[-1] == "unavailable"
 
@@ -132,15 +132,43 @@ def test_an_unknown_run_is_a_usage_error_that_lists_what_there_is(run_directory,
     assert "there are: 20261129T193000Z-1234567" in capsys.readouterr().err
 
 
-def test_a_broken_run_file_is_told_by_line_and_exit_code(run_directory, tmp_path, capsys):
-    path = run_directory()
-    with (path / "cells.jsonl").open("a") as file:
-        file.write(
-            json.dumps(cell("naive", Problem.parse("T=4,H=1,d_h=8"), 1.0, launch="x")) + "\n"
-        )
-    assert main(["show", "--store", str(tmp_path / "runs")]) == 5
-    err = capsys.readouterr().err
-    assert 'cells.jsonl line 34, field launch: expected a whole number, got the string "x"' in err
+def test_a_journal_line_that_cannot_be_read_is_noted_beside_the_others(
+    run_directory, tmp_path, capsys
+):
+    good = cell("naive", Problem.parse("T=4,H=1,d_h=8"), 1.0)
+    run_directory(records=[good, good | {"launch": "x"}])
+    assert main(["show", "--store", str(tmp_path / "runs")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert 'line 2, field launch: expected a whole number, got the string "x"' in out
+
+
+def test_a_broken_run_file_is_told_by_field_and_exit_code(run_directory, tmp_path, capsys):
+    run_directory(change=lambda header: header.update(device=7))
+    name = "20261129T193000Z-1234567"
+    assert main(["show", name, "--store", str(tmp_path / "runs")]) == 5
+    assert "run.json, field device: expected a string" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_run_with_a_wrong_result_is_shown_and_returns_1(run_directory, tmp_path, capsys, form):
+    problem = Problem.parse("T=63,H=4,d_h=40")
+    wrong = cell("mine", problem, 0.001, status="wrong", reasons=["off"])
+    wrong["check"] = check_record(ok=False)
+    run_directory(records=[cell("naive", problem, 0.02), wrong])
+    assert main(["show", *form, "--store", str(tmp_path / "runs")]) == 1
+    assert "off" in capsys.readouterr().out
+
+
+def test_the_interval_is_half_its_width_in_percent_of_the_median(run_directory, tmp_path, capsys):
+    record = cell("naive", Problem.parse("T=63,H=4,d_h=40"), 0.02)
+    record["timing"] |= {"ci_low_s": 0.0198, "ci_high_s": 0.0212}
+    run_directory(records=[record])
+    assert main(["show", "--store", str(tmp_path / "runs")]) == 0
+    out = capsys.readouterr().out
+    # (0.0212 - 0.0198) / 2 / 0.02
+    row = next(line.split() for line in out.splitlines() if line.startswith("naive"))
+    assert row[-2] == "3.5"
+    assert out.count("half the width of the 95 % interval") == 1
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["list", "--help"], ["show", "--help"]])
@@ -176,7 +204,7 @@ runpy.run_module("results", run_name="__main__")
 """
     )
     done = run_python(code, "show", "--json", "--store", str(tmp_path / "runs"))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     assert strict(done.stdout)["counts"]["ok"] == 25
 
 

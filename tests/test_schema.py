@@ -40,8 +40,13 @@ def test_a_cell_reads_back_with_its_derived_figures():
     assert cell.bytes_per_s == pytest.approx(moved / 0.002)
     assert cell.intensity == pytest.approx(flop / moved)
     assert cell.percent_of_bound == pytest.approx(100 * (flop / 100e9) / 0.002)
-    assert cell.label == "naive B=1,T=63,H=4,H_kv=2,d_h=40,float32,causal forward"
     assert cell.is_comparable
+
+
+def test_a_wrong_result_has_a_time_but_no_rate_and_no_share_of_its_bound():
+    wrong = read_cell(record(status="wrong", check=fake_run.check_record(ok=False)), PLACE)
+    assert wrong.time_s == 0.002
+    assert (wrong.flop_per_s, wrong.bytes_per_s, wrong.percent_of_bound) == (None, None, None)
 
 
 @pytest.mark.parametrize("flag", FLAGS)
