@@ -55,6 +55,7 @@ $(STAMP):
 	@echo "attnbench: .venv is ready"
 
 borrowed:
+	@command -v $(PY) >/dev/null || { echo "attnbench: PY=$(PY) is no command here" >&2; exit 1; }
 	@$(PY) -c '$(HAS_ALL)' $(NEEDED) || { echo "attnbench: install them where $(PY) finds them," \
 	  "or leave out PY=$(PY) to have .venv made" >&2; exit 1; }
 

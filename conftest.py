@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from suites.session import options, wiring
+from suites.session import options, selection, sink, wiring
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,26 +14,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep pytest-benchmark's files in the checkout, whatever the current folder."""
-    wiring.configure(config)
+    """Make pytest-benchmark the sink of finished cells."""
+    sink.configure(config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Refuse options that have no meaning before anything is collected."""
-    wiring.prepare(session.config)
+    selection.prepare(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Turn the series of a bench file into cells."""
     if "cell" in metafunc.fixturenames:
-        wiring.parametrize(metafunc)
+        selection.parametrize(metafunc)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Measure a cell once, whichever suites have it."""
-    wiring.drop_duplicates(config, items)
+    selection.drop_duplicates(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -63,9 +63,16 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     wiring.finish(session, exitstatus)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """End with the table of the run and how to go on with it."""
+@pytest.hookimpl(wrapper=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter):
+    """End with the table of the run and how to go on, also where a comparison failed."""
+    try:
+        return (yield)
+    finally:
+        _end(terminalreporter)
+
+
+def _end(terminalreporter: pytest.TerminalReporter) -> None:
     folder = wiring.finished_run(terminalreporter.config)
     if folder is not None:
         from reports.table import terminal
@@ -80,4 +87,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_benchmark_generate_commit_info(config: pytest.Config) -> dict[str, object]:
     """The commit of the checkout, not of the current folder."""
-    return wiring.commit_info(config)
+    return sink.commit_info()

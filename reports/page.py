@@ -26,6 +26,7 @@ FLAG_MEANINGS = {
     "throttled": "the device lowered its clock meanwhile",
     "above_ceiling": "impossible: above the measured peak by more than 3 %",
     "low_n": "fewer than ten samples before the budget ended",
+    "unsteady": "samples scattered: the median is known to no better than ±5 %",
     "contended": "something else used the machine meanwhile",
     "warm": "still getting faster when sampling began",
 }

@@ -7,6 +7,8 @@ from impls.interface.availability import availability, version_of
 from impls.interface.problem import Problem
 from impls.naive import naive
 
+TRIED = "(tried with B=1,T=16,H=2,d_h=64,float32)"
+
 
 def test_availability_is_one_real_call():
     assert availability(naive, "cpu") == []
@@ -16,7 +18,7 @@ def test_availability_is_one_real_call():
 
     broken = Implementation("broken", raising, "")
     assert availability(broken, "cpu") == [
-        "ImportError: libcuda.so.1: cannot open shared object file"
+        f"ImportError: libcuda.so.1: cannot open shared object file {TRIED}"
     ]
 
 
@@ -60,4 +62,12 @@ def test_a_kernel_that_exits_is_told_like_any_other_failure():
     def leaving(q, k, v, **arguments):
         raise SystemExit(0)
 
-    assert availability(Implementation("leaving", leaving, ""), "cpu") == ["SystemExit: 0"]
+    assert availability(Implementation("leaving", leaving, ""), "cpu") == [f"SystemExit: 0 {TRIED}"]
+
+
+def test_a_kernel_that_is_causal_alone_is_available():
+    def causal_alone(q, k, v, *, causal, **arguments):
+        assert causal
+        return q
+
+    assert availability(Implementation("causal_alone", causal_alone, ""), "cpu") == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suites.session import options, wiring
+from suites.session import options, selection
 
 
 class _Parser(argparse.ArgumentParser):
@@ -102,11 +102,11 @@ def test_cells_are_not_timed_side_by_side(monkeypatch):
     """Under pytest-xdist nothing would be measured, and a gate would be green."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     config: Any = SimpleNamespace(option=SimpleNamespace(dist="no"))
-    wiring._refuse_xdist(config)
+    selection._refuse_xdist(config)
     config.option.dist = "load"
     with pytest.raises(ValueError, match="0 cells would be measured: pytest-xdist is active"):
-        wiring._refuse_xdist(config)
+        selection._refuse_xdist(config)
     config.option.dist = "no"
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     with pytest.raises(ValueError, match="run without -n"):
-        wiring._refuse_xdist(config)
+        selection._refuse_xdist(config)

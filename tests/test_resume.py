@@ -92,7 +92,7 @@ def test_kill_9_in_the_middle_costs_no_finished_cell(tmp_path):
 
 def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
     found = _stopped_in_the_middle(tmp_path, signal.SIGINT)
-    assert found.code == 2 and f"pytest suites --resume {found.folder.name}" in found.output
+    assert found.code == 2 and f"--resume {found.folder}" in found.output
     run = load_run(found.folder)
     assert run.state == "interrupted" and [c.status for c in run.cells] == ["ok", "ok"]
     (tmp_path / "go on").touch()

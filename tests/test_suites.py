@@ -64,7 +64,7 @@ def test_a_kernel_from_another_folder_is_measured_beside_the_baseline(brought: M
     by_name = {}
     for cell in brought.cells:
         by_name.setdefault(cell["implementation"], []).append(cell["status"])
-    assert len(by_name) == 2 and by_name["naive"] == ["ok", "ok"]
+    assert len(by_name) == 2 and by_name["naive"] == ["ok"], "alone it is no baseline"
     (own,) = (v for k, v in by_name.items() if k != "naive")
     assert own == ["ok", "unsupported"]
     assert "its signature has no `causal`" in brought.cells[-1]["reasons"]
@@ -150,3 +150,29 @@ def test_pytest_benchmarks_private_names_are_still_there(tmp_path):
 
     fixture_fields = vars(BenchmarkFixture)
     assert "_make_stats" in fixture_fields and "_cleanup" in fixture_fields
+
+
+def test_nothing_measured_of_what_was_asked_ends_5(tmp_path):
+    causal = ("--problem", "T=48,H=2,d_h=16,causal", "--benchmark-max-time", "0.05")
+    found = run_suites(tmp_path, "--impl", "kernel.py:attention", *causal, kernel=GOOD)
+    assert found.code == 5, found.output
+    assert found.statuses() == {"kernel_attention 48": "unsupported"}
+
+
+def test_cells_are_grouped_by_their_own_names_and_others_refused_before_measuring(tmp_path):
+    asked = ("--impl", "kernel.py:attention", *SMALL)
+    found = run_suites(tmp_path, *asked, "--benchmark-group-by=param:problem", kernel=GOOD)
+    assert found.code == 0 and "benchmark 'problem=B=1,T=48,H=2,d_h=16,float32'" in found.output
+    refused = run_suites(tmp_path, *asked, "--benchmark-group-by=param:zzz")
+    assert refused.code == 4 and "one of implementation, problem, pass" in refused.output
+
+
+def test_a_comparison_that_fails_still_ends_with_our_table(tmp_path):
+    asked = ("--impl", "kernel.py:attention", *SMALL, "--benchmark-storage", str(tmp_path / "pb"))
+    assert run_suites(tmp_path, *asked, "--benchmark-autosave", kernel=GOOD).code == 0
+    slower = GOOD.replace("    return", "    for _ in range(30): q @ k.mT\n    return")
+    limit = ("--benchmark-compare", "--benchmark-compare-fail=median:1%")
+    (tmp_path / "kernel.py").write_text(slower)
+    found = run_suites(tmp_path, *asked, *limit)
+    assert found.code == 1 and "Performance has regressed" in found.output
+    assert "T=48" in found.output.split("attnbench =")[-1]

@@ -35,6 +35,16 @@ def _availability(implementation: Implementation, device: str) -> tuple[str, ...
     problem = _tiny_problem(implementation, device)
     if why := reasons_against(implementation, problem, device):
         return tuple(why)
+    why = _tried(implementation, problem, device)
+    causal = problem.with_(causal=True)
+    if why and not reasons_against(implementation, causal, device):
+        # A kernel that is causal alone has no word for it; one that fails at both fails.
+        why = () if not _tried(implementation, causal, device) else why
+    return why
+
+
+def _tried(implementation: Implementation, problem: Problem, device: str) -> tuple[str, ...]:
+    """The reasons why one real call fails; empty when it does not."""
     inputs = make_inputs(problem, device)
     try:
         with torch.no_grad():
@@ -51,7 +61,7 @@ def _availability(implementation: Implementation, device: str) -> tuple[str, ...
     except Unsupported as error:
         return tuple(error.reasons)
     except failures() as error:
-        return (told(error),)
+        return (f"{told(error)} (tried with {problem.id})",)
     return ()
 
 

@@ -74,11 +74,9 @@ def _warm_up(
     """Call until two windows agree; → seconds per call (wall, lately), and how many calls.
 
     Windows of short calls hold many: a window of three 10 µs calls says nothing. A call slower
-    than the limit is warmed by one more call, unless even that would double the budget.
+    than the limit is warmed by one: the first call's time does not tell, it may have compiled.
     """
     began = time.perf_counter()
-    if first_call_s > max(settings.budget_s, settings.warmup_s):
-        return first_call_s, 0
     times_s: list[float] = []
     n, group = 0, 1
     while True:

@@ -11,6 +11,7 @@ from suites.measure.evidence import is_precise, summarize, thin
 
 SETTINGS_VERSION = 1
 NEAR_FLOOR_BELOW = 3.0
+UNSTEADY_ABOVE = 0.05
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,15 @@ class Samples:
 
 
 def flags_of(samples_s: Sequence[float], floor_s: float | None, settings: Settings) -> list[str]:
-    """The flags every clock gives: too few samples, and too near the clock's floor."""
-    flags = ["low_n"] if len(samples_s) < settings.min_samples else []
-    if floor_s is not None and summarize(samples_s).median < NEAR_FLOOR_BELOW * floor_s:
+    """The flags every clock gives: few samples, near the clock's floor, or widely scattered.
+
+    Unsteady is a 95 % interval of the median wider than ±5 %: nothing finer can be read from it.
+    """
+    found = summarize(samples_s)
+    flags = ["low_n"] if found.n < settings.min_samples else []
+    if floor_s is not None and found.median < NEAR_FLOOR_BELOW * floor_s:
         flags.append("near_floor")
+    low, high = found.ci_low, found.ci_high
+    if low is not None and high is not None and high - low > 2 * UNSTEADY_ABOVE * found.median:
+        flags.append("unsteady")
     return flags

@@ -168,7 +168,10 @@ def _too_large(cell: Cell, free_bytes: int | None) -> str | None:
     needed += scratch(cell.problem, cell.pass_) if scratch else 0
     if needed <= MEMORY_SHARE * free_bytes:
         return None
-    return f"needs about {needed / 1e9:.1f} GB and {free_bytes / 1e9:.1f} GB are free"
+    return (
+        f"needs about {needed / 1e9:.1f} GB, more than {MEMORY_SHARE:.0%} of the "
+        f"{free_bytes / 1e9:.1f} GB that are free"
+    )
 
 
 def probe_speeds(

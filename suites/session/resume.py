@@ -80,6 +80,9 @@ def resume(runs: Path, name: str) -> Resumed:
     Raises:
         ValueError: there is none; the message lists the newest ones.
     """
+    if name == "latest":
+        made = {p: _made(p) for p in runs.glob(f"*/*/{RUN}")}
+        name = max(made, key=lambda p: made[p]).parent.name if made else name
     path = Path(name)
     if not (path / RUN).is_file():
         found = sorted(runs.glob(f"*/{name}*/{RUN}"))
@@ -101,6 +104,12 @@ def resume(runs: Path, name: str) -> Resumed:
     return Resumed(
         path, header, done, counts, next((e for e in crashed if e["cell"] not in done), None)
     )
+
+
+def _made(path: Path) -> str:
+    """When a run was made, as its header says; a header that cannot be read is the oldest."""
+    header = _record(path.read_text(encoding="utf-8")) or {}
+    return header.get("created_utc", "")
 
 
 def _record(line: str) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from suites.session.cell import Conditions, ProblemMemory, measure_cell
 from suites.session.options import BUDGETS, Options
 from suites.session.plan import Budget, Planned, decide, probe_speeds
 from suites.session.resume import Resumed
+from suites.session.sink import params_of
 from suites.session.sweep import Cell
 
 Tell = Callable[[str], None]
@@ -49,6 +50,7 @@ class Session:
         self.last: Mapping[str, Any] | None = None
         self.is_interrupted = False
         self._run: dict[str, Any] = {}
+        self._measured: set[str] = set()
         self._threads_before = torch.get_num_threads()
 
     def begin(self, cells: Sequence[Cell], store: Path, tell: Tell, is_timed: bool = True) -> None:
@@ -68,8 +70,7 @@ class Session:
                 tell(f"WARNING: {line}")
         implementations = list({c.implementation.name: c.implementation for c in cells}.values())
         self._find_unavailable(implementations, tell)
-        tell("ceilings: what this machine can do at all (up to 10 s, kept for a week)")
-        roofs = ceilings_for(self.device, self.options.threads)
+        roofs = self._ceilings(tell)
         key = machine_key(environment)
         settings = self._settings()
         self._conditions = Conditions(
@@ -127,11 +128,16 @@ class Session:
             changed = torch_state.put_back(before)
         if changed:
             raise faults.ChangedTorch(f"it changed torch for all: {', '.join(changed)}")
+        self._measured.add(name)
         status, why = self._close(measured.pop("status"), measured.pop("reasons"), measured)
         if status == "ok" and measured["timing"]:
             timing = measured["timing"]
-            record(timing["samples_s"], timer=cell.clock, params=_params(cell), cell=cell.key)
+            record(timing["samples_s"], timer=cell.clock, params=params_of(cell), cell=cell.key)
         return status, why
+
+    def has_measured(self, names: Collection[str]) -> bool:
+        """Whether any cell was measured or checked, of `names` where there are some."""
+        return bool(self._measured & set(names) if names else self._measured)
 
     def fail(self, error: BaseException) -> tuple[str, list[str]] | None:
         """Close the cell whose call raised `error`; None when none was open."""
@@ -161,9 +167,29 @@ class Session:
         self._started = time.monotonic()
         self._close("crashed", ["the process died while measuring it"])
 
+    def _ceilings(self, tell: Tell) -> dict[str, Any]:
+        told: list[str] = []
+
+        def progress(what: str) -> None:
+            if not told:
+                tell("measuring the ceilings, what this machine can do at all (10 s; kept a week)")
+            told.append(what)
+
+        roofs = ceilings_for(self.device, self.options.threads, progress=progress)
+        if roofs["contended"]:
+            load = roofs["foreign_load"]
+            tell(
+                f"WARNING: other programs took {load:.0%} of the machine while the ceilings were "
+                "measured: they are not kept, and % of bound may read high"
+            )
+        return roofs
+
     def _find_unavailable(self, implementations: Sequence[Implementation], tell: Tell) -> None:
         for implementation in implementations:
             started = time.monotonic()
+            if not implementation.source.startswith("impls/"):
+                # It may take the process down: then this line says who.
+                tell(f"{implementation.name}: trying it once")
             before = torch_state.read()
             if reasons := availability(implementation, self.device):
                 self._unavailable[implementation.name] = reasons
@@ -263,16 +289,6 @@ class Session:
         self.counts[status] = self.counts.get(status, 0) + 1
         self.last = record
         return status, reasons
-
-
-def _params(cell: Cell) -> dict[str, Any]:
-    """Small scalars for pytest-benchmark's groups and JSON."""
-    return {
-        "implementation": cell.implementation.name,
-        "pass": cell.pass_,
-        "cache": cell.cache,
-        **cell.problem.to_json(),
-    }
 
 
 def _clock_words(device_name: str, threads: int) -> str:

@@ -1,0 +1,90 @@
+"""pytest-benchmark as the sink of finished cells: its options, groups and commit in our terms."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from impls.interface.problem import Problem
+from suites.session.selection import ROOT
+from suites.session.sweep import Cell
+
+# Given one of these, the user wants pytest-benchmark's own table; else ours says the same.
+_SHOW_ITS_TABLE = (
+    "--benchmark-autosave",
+    "--benchmark-columns",
+    "--benchmark-compare",
+    "--benchmark-compare-fail",
+    "--benchmark-group-by",
+    "--benchmark-histogram",
+    "--benchmark-json",
+    "--benchmark-name",
+    "--benchmark-save",
+    "--benchmark-sort",
+    "--benchmark-verbose",
+)
+_OWN_GROUPS = ("group", "name", "func", "fullfunc", "fullname", "param")
+
+
+def configure(config: pytest.Config) -> None:
+    """Keep its files in the checkout, its table for those who ask, its columns to a screen.
+
+    Raises:
+        pytest.UsageError: it is to group by a parameter that cells do not have.
+    """
+    option: Any = config.option
+    if not hasattr(option, "benchmark_storage"):
+        raise pytest.UsageError("attnbench needs pytest-benchmark: it is switched off (-p no:…)")
+    given = {str(a).split("=")[0] for a in config.invocation_params.args}
+    if option.benchmark_storage.startswith("file://./"):
+        option.benchmark_storage = f"file://{ROOT / '.benchmarks'}"
+    if option.benchmark_columns is None:
+        option.benchmark_columns = ["min", "median", "iqr", "rounds"]
+    if option.benchmark_autosave:
+        # Its own name is of the current folder's commit.
+        moment = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+        option.benchmark_autosave = f"{commit_info()['id']}_{moment}"
+    if not given & set(_SHOW_ITS_TABLE):
+        option.benchmark_quiet = True
+    if option.tbstyle == "auto":
+        # The long form prints whole tensors.
+        option.tbstyle = "short"
+    _check_groups(option.benchmark_group_by)
+
+
+def params_of(cell: Cell) -> dict[str, Any]:
+    """Small scalars that name a cell in pytest-benchmark's groups, names and JSON."""
+    problem = cell.problem
+    return {
+        "implementation": cell.implementation.name,
+        "problem": problem.id,
+        "pass": cell.pass_,
+        "cache": cell.cache,
+        "suite": cell.suite,
+        "series": cell.series,
+        "T": problem.T_kv,
+        **problem.to_json(),
+    }
+
+
+def commit_info() -> dict[str, Any]:
+    """Commit and dirtiness of the checkout, in pytest-benchmark's fields."""
+    from suites.measure.environment import checkout
+
+    commit, is_dirty = checkout()
+    return {"id": commit or "unversioned", "dirty": is_dirty, "project": "attnbench", "time": None}
+
+
+def _check_groups(group_by: str) -> None:
+    named = ["implementation", "problem", "pass", "cache", "suite", "series", "T"]
+    known = [*named, *(f.name for f in fields(Problem))]
+    for part in group_by.split(","):
+        kind, _, name = part.strip().partition(":")
+        if kind not in _OWN_GROUPS or (name and name not in known):
+            raise pytest.UsageError(
+                f"attnbench: --benchmark-group-by={part.strip()}: cells have no such parameter; "
+                f"give param:NAME with one of {', '.join(known)}"
+            )
