@@ -62,8 +62,10 @@ def test_check_of_a_right_kernel_ends_0_with_a_summary_last(kernel, capsys):
 def test_check_of_a_wrong_kernel_ends_1_and_shows_numbers(kernel, capsys):
     assert main(["check", "--impl", kernel(WRONG), "--device", "cpu"]) == 1
     shown = capsys.readouterr().out
-    assert "WRONG mykernel_attention, output of " in shown
+    assert "WRONG mykernel_attention\n  output of " in shown
     assert "is allowed" in shown
+    assert "more like these: --json lists all" in shown, "a wall of numbers tells nothing"
+    assert len(shown.splitlines()) < 60
 
 
 def test_checking_nothing_ends_1(kernel, capsys):

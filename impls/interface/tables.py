@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from impls.interface.attention import NEEDS, Implementation, reasons_against
 from impls.interface.conformance import Conformance
@@ -15,6 +17,8 @@ from impls.interface.conformance_trial import Outcome
 from impls.interface.cost import Cost
 from impls.interface.problem import Problem
 
+RAISED = "raised "
+_MOST_SHOWN = 8
 _SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float64": "f64"}
 
 
@@ -87,8 +91,7 @@ def print_conformance(
         )
     console.print(table)
     for one in found:
-        for outcome in one.of("wrong"):
-            _print_wrong(console, one.implementation, outcome)
+        _print_wrong(console, one)
     for one in found:
         counted = Counter(reason for o in one.of("unsupported") for reason in o.reasons)
         if counted:
@@ -101,10 +104,27 @@ def print_conformance(
         console.print(f"  {name}: {'; '.join(reasons)}", markup=False)
 
 
-def _print_wrong(console: Console, name: str, outcome: Outcome) -> None:
-    console.print(f"\nWRONG {name}, {outcome.ask} of {outcome.case}", markup=False)
-    for reason in outcome.reasons:
-        console.print(f"  {reason}", markup=False)
+def _print_wrong(console: Console, found: Conformance) -> None:
+    """Wrong numbers first, a line each; then what raised, each message once with its count."""
+    wrong = found.of("wrong")
+    raised: dict[str, list[Outcome]] = {}
+    for outcome in wrong:
+        first, *_ = outcome.reasons or ("no reason was given",)
+        if first.startswith(RAISED):
+            raised.setdefault(first, []).append(outcome)
+    numbers = [outcome for outcome in wrong if all(outcome not in o for o in raised.values())]
+    if wrong:
+        console.print(f"\nWRONG {found.implementation}", style="bold", markup=False)
+    for outcome in numbers[:_MOST_SHOWN]:
+        first, *others = outcome.reasons or ("no reason was given",)
+        more = f" (and {len(others)} more)" if others else ""
+        told = f"{outcome.ask} of {outcome.case}: {first}{more}"
+        console.print(Padding(Text(told), (0, 0, 0, 2)))
+    if len(numbers) > _MOST_SHOWN:
+        console.print(f"  … and {len(numbers) - _MOST_SHOWN} more like these: --json lists all")
+    for reason, outcomes in list(raised.items())[:_MOST_SHOWN]:
+        first = f"{len(outcomes)} checks, the first {outcomes[0].ask} of {outcomes[0].case}"
+        console.print(Padding(Text(f"{reason} ({first})"), (0, 0, 0, 2)))
 
 
 def summary(found: Sequence[Conformance], unavailable: dict[str, list[str]]) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,9 @@ def ceilings_for(
         return kept
     measured = measure_ceilings(device_name, threads, progress)
     if not measured["contended"]:
-        write_json(path, measured)
+        # Where they cannot be kept they are measured again next time; that is no reason to stop.
+        with suppress(OSError):
+            write_json(path, measured)
     return measured
 
 
@@ -196,5 +199,6 @@ def _kept(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     age = datetime.now(UTC) - measured.replace(tzinfo=UTC)
+    is_whole = {"gemm", "bandwidth", "exp", "contended", "foreign_load"} <= set(record)
     is_valid = record.get("procedure") == PROCEDURE and timedelta(0) <= age <= VALID_FOR
-    return record if is_valid else None
+    return record if is_whole and is_valid else None

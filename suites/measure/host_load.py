@@ -12,6 +12,8 @@ CONTENDED_ABOVE = 0.05
 
 # /proc/stat counts in ticks of 10 ms: over less CPU time than this, one tick is above 2.5 %.
 _LEAST_CPU_TIME_S = 0.4
+LEAST_SPAN_S = 1.1 * _LEAST_CPU_TIME_S / (os.cpu_count() or 1)
+"""So long two readings must lie apart for a foreign load to be known."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from suites.measure.clocks import measure
 from suites.measure.executed import Executed, executed
 from suites.measure.samples import Samples, Settings
 from suites.session.faults import CompileTimeout, SilentFallback
+from suites.session.other_inputs import turned, turned_back
 from suites.session.record import measured_fields
 from suites.session.sweep import Cell
 
@@ -70,7 +71,7 @@ class Call:
 
     def __init__(self, cell: Cell, inputs: Inputs, device_name: str) -> None:
         """`prepare` is called here, outside any clock; `prepare_s` is how long it took."""
-        self._cell, self._inputs, self._device = cell, inputs, device_name
+        self.cell, self.inputs, self._device = cell, inputs, device_name
         started = time.perf_counter()
         prepare = cell.implementation.prepare
         if prepare is not None:
@@ -97,23 +98,23 @@ class Call:
 
     def run(self) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """The output, or (dq, dk, dv): fresh gradients each time, never added to older ones."""
-        if self._cell.pass_ == "forward":
-            return self._forward(self._inputs.q, self._inputs.k, self._inputs.v)
+        if self.cell.pass_ == "forward":
+            return self._forward(self.inputs.q, self.inputs.k, self.inputs.v)
         if self._out is not None:
             return torch.autograd.grad(
-                self._out, self._leaves, self._inputs.d_out, retain_graph=True
+                self._out, self._leaves, self.inputs.d_out, retain_graph=True
             )
         out = self._forward(*self._leaves)
-        return torch.autograd.grad(out, self._leaves, self._inputs.d_out)
+        return torch.autograd.grad(out, self._leaves, self.inputs.d_out)
 
     def outputs(self) -> dict[str, torch.Tensor]:
         """What one call gives, by name: "out" and, with a backward, "dq", "dk" and "dv"."""
-        if self._cell.pass_ == "forward":
-            given = {"out": self._forward(self._inputs.q, self._inputs.k, self._inputs.v)}
+        if self.cell.pass_ == "forward":
+            given = {"out": self._forward(self.inputs.q, self.inputs.k, self.inputs.v)}
         else:
             out = self._out if self._out is not None else self._forward(*self._leaves)
             gradients = torch.autograd.grad(
-                out, self._leaves, self._inputs.d_out, retain_graph=self._out is not None
+                out, self._leaves, self.inputs.d_out, retain_graph=self._out is not None
             )
             given = {"out": out.detach()} | dict(zip(("dq", "dk", "dv"), gradients, strict=True))
         self.wait()
@@ -121,15 +122,9 @@ class Call:
 
     def wait(self) -> None:
         """Until all that was called has been computed."""
-        if self._cell.implementation.synchronize is not None:
-            self._cell.implementation.synchronize()
+        if self.cell.implementation.synchronize is not None:
+            self.cell.implementation.synchronize()
         device.synchronize(self._device)
-
-    def negated(self) -> tuple[torch.Tensor, tuple[str, ...]]:
-        """An input to negate, and the names of the outputs that change their sign with it."""
-        if self._out is not None:
-            return self._inputs.d_out, ("dq", "dk", "dv")
-        return self._inputs.v, ("out", "dq", "dk")
 
 
 def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> dict[str, Any]:
@@ -213,20 +208,14 @@ def _check(call: Call, expected: Reference) -> Check:
 
 
 def _check_with_other_inputs(call: Call, expected: Reference) -> Check:
-    """The check after timing, with v (or, backward alone, d_out) negated: so must be the result.
+    """The check after timing, on other values in the same memory.
 
-    A kernel that keeps its result, or a graph captured over other memory, was not timed computing.
+    A kernel that keeps a result, or its weights, was not timed computing them.
     """
-    negated, follow = call.negated()
-    negated.data.neg_()
-    try:
-        with poisoned_empty():
-            outputs = call.outputs()
-    finally:
-        negated.data.neg_()
-    is_number = {n: isinstance(t, torch.Tensor) for n, t in outputs.items()}
-    turned = {n: t.neg() if n in follow and is_number[n] else t for n, t in outputs.items()}
-    found = _checked(turned, expected, after_timing=True)
+    backward_alone = call.cell.pass_ == "backward"
+    with turned(call.inputs, backward_alone), poisoned_empty():
+        outputs = call.outputs()
+    found = _checked(turned_back(outputs, backward_alone), expected, after_timing=True)
     if not found.ok and _checked(outputs, expected).ok:
         why = "it gave the same result when its inputs had changed: a result is kept"
         return replace(found, reasons=(why,))

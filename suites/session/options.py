@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,9 +103,10 @@ def read(config: Any) -> Options:
     for text in problems:
         if Problem.parse(text).is_empty:
             raise ValueError(f'"{text}" is an empty problem: nothing to measure')
-    if get("--threads") < 1:
-        raise ValueError(f"--threads {get('--threads')}: give 1 or more")
-    if get("--compile-limit") <= 0:
+    most = os.cpu_count() or 1
+    if not 1 <= get("--threads") <= most:
+        raise ValueError(f"--threads {get('--threads')}: give 1 to {most}, the CPUs there are")
+    if not 0 < get("--compile-limit") < math.inf:
         raise ValueError(f"--compile-limit {get('--compile-limit')}: give seconds above 0")
     if "benchmark_timer" in vars(config.option) and _is_given(config, "--benchmark-timer"):
         raise ValueError("--benchmark-timer is refused: the clock is part of what a cell is")

@@ -92,14 +92,14 @@ def resume(runs: Path, name: str) -> Resumed:
             count = "no run" if not found else f"{len(found)} runs"
             raise ValueError(f'--resume: {count} called "{name}"{known}')
         path = found[0].parent
-    header = json.loads((path / RUN).read_text(encoding="utf-8"))
+    header = _header(path)
     journal = path / CELLS
-    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    lines = _text(journal).splitlines() if journal.exists() else []
     records = [record for line in lines if (record := _record(line))]
     done = frozenset(record["cell"] for record in records)
-    counts = Counter(record["status"] for record in records)
+    counts = Counter(str(record.get("status")) for record in records)
     running = path / RUNNING
-    lost = _record(running.read_text(encoding="utf-8")) if running.exists() else None
+    lost = _record(_text(running)) if running.exists() else None
     crashed = (e for e in header["plan"] if lost and e["cell"] == lost["cell"])
     return Resumed(
         path, header, done, counts, next((e for e in crashed if e["cell"] not in done), None)
@@ -108,13 +108,30 @@ def resume(runs: Path, name: str) -> Resumed:
 
 def _made(path: Path) -> str:
     """When a run was made, as its header says; a header that cannot be read is the oldest."""
-    header = _record(path.read_text(encoding="utf-8")) or {}
-    return header.get("created_utc", "")
+    header = _record(_text(path), needed=("created_utc",)) or {}
+    return str(header.get("created_utc", ""))
 
 
-def _record(line: str) -> dict[str, Any] | None:
-    """A journal line; None when a crash cut it off."""
+def _header(path: Path) -> dict[str, Any]:
+    """What run.json says.
+
+    Raises:
+        ValueError: it is not the run.json of this schema version.
+    """
+    header = _record(_text(path / RUN), needed=("machine_key", "settings", "plan"))
+    if header is None or header.get("schema") != 1:
+        raise ValueError(f"{path / RUN} is no run of schema version 1: it cannot be resumed")
+    return header
+
+
+def _record(text: str, needed: tuple[str, ...] = ("cell",)) -> dict[str, Any] | None:
+    """The JSON object of a line or file; None when it is cut off, or another one."""
     try:
-        return json.loads(line)
-    except json.JSONDecodeError:
+        found = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
         return None
+    return found if isinstance(found, dict) and set(needed) <= set(found) else None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")

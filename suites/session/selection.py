@@ -89,7 +89,10 @@ def _read(config: pytest.Config) -> Asked:
         names.append(given.baseline)
     elif given.baseline:
         select([given.baseline])
-    return Asked(given, choose(given.device), select(names, given.brought), resumed, unasked)
+    chosen = choose(given.device)
+    if given.cache == "graph" and chosen.device != "cuda":
+        raise ValueError("--cache graph is CUDA's: on a CPU give hot or cold")
+    return Asked(given, chosen, select(names, given.brought), resumed, unasked)
 
 
 def _refuse_xdist(config: pytest.Config) -> None:

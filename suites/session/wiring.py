@@ -97,17 +97,18 @@ def next_step(config: pytest.Config) -> str:
     """What to type now, as it works from the current folder."""
     running = config.stash[SESSION]
     name = running.directory.run_id
+    told = f"{running.notice}\n" if running.notice else ""
     python = python_here(config.invocation_params.dir)
     if running.is_interrupted:
         suites = "suites" if config.invocation_params.dir == ROOT else str(ROOT / "suites")
         return (
-            "interrupted; what is finished is kept. Go on:\n"
+            f"{told}interrupted; what is finished is kept. Go on:\n"
             f"  {python} -m pytest {suites} --resume {shlex.quote(str(running.directory.path))}"
         )
     there = "" if config.invocation_params.dir == ROOT else f"cd {shlex.quote(str(ROOT))} && "
     folder = running.directory.path
     known = name if folder.is_relative_to(store_folder(None)) else shlex.quote(str(folder))
-    return f"run {name}\nreport: {there}{python} -m reports {known}"
+    return f"{told}run {name}\nreport: {there}{python} -m reports {known}"
 
 
 def python_here(folder: Path) -> str:
@@ -125,8 +126,12 @@ def finish(session: pytest.Session, exitstatus: int) -> None:
     running = session.config.stash.get(SESSION, None)
     if running is None or running.directory is None:
         return
-    running.finish(exitstatus == pytest.ExitCode.INTERRUPTED)
-    write_launch(session.config, running.directory.path)
+    try:
+        running.finish(exitstatus == pytest.ExitCode.INTERRUPTED)
+        write_launch(session.config, running.directory.path)
+    except OSError as error:
+        # A full disk: the journal has every finished cell, and that is what counts.
+        running.notice = f"WARNING: {error}"
     if exitstatus == pytest.ExitCode.OK and not running.has_measured(asked(session.config).named):
         # Green with nothing measured is what a gate must never see.
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
