@@ -17,10 +17,14 @@ SWEPT = ("T", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "B", "window", "layout")
 
 @dataclass(frozen=True)
 class Series:
-    """The points of one implementation in one facet, in numeric order of what is swept."""
+    """The points of one implementation in one facet, in numeric order of what is swept.
+
+    `setting` names the sizes that tell its problems from those of other series, "" for none.
+    """
 
     name: str
     implementation: str
+    setting: str
     points: tuple[Point, ...]
 
 
@@ -51,8 +55,14 @@ class Facet:
 
 
 def size_of(problem: Problem, name: str) -> Any:
-    """A field of the problem; `T` is T_kv (and T_q, where they are the same)."""
+    """A field of the problem; along `T` a problem that is not square stands at its T_kv."""
     return problem.T_kv if name == "T" else getattr(problem, name)
+
+
+def swept_name(found: Sequence[Point], swept: str) -> str:
+    """What the swept size is called on these points: T only where T_q = T_kv = T."""
+    is_square = all(point.problem.T_q == point.problem.T_kv for point in found)
+    return "T_kv" if swept == "T" and not is_square else swept
 
 
 def swept_size(found: Sequence[Point], prefer: str | None = None) -> str:
@@ -104,40 +114,53 @@ def _rows(found: Sequence[Point], by_shape: bool) -> dict[str, list[Point]]:
 
 
 def _series(here: Sequence[Point], swept: str) -> tuple[Series, ...]:
-    """One series for each implementation and each setting of the sizes that are not swept."""
-    together = {"T": ("T", "T_q", "T_kv")}.get(swept, (swept,))
+    """One series for each implementation and each setting of the sizes that are not swept.
+
+    A line joins what differs in the swept size alone, or in "B·T = 16384" and "H·d_h = 512" in a
+    second size as well, their product being the same. A decode step is no point of a line of T.
+    """
+    is_square = all(p.problem.T_q == p.problem.T_kv for p in here)
+    lengths = ("T_q", "T_kv") if is_square else ("T",)
+    together = {"T": ("T", "T_q", "T_kv")}.get(swept, (swept, *lengths))
     others = [name for name in SWEPT if name not in together]
     fixed = [n for n in others if len({size_of(p.problem, n) for p in here}) > 1]
+    fixed = [n for n in fixed if not _moves_along(here, n, swept)]
     for twin, name in (("H_kv", "H"), ("d_v", "d_h")):
         if twin in fixed and all(
             size_of(p.problem, twin) == size_of(p.problem, name) for p in here
         ):
             fixed.remove(twin)
-    # In "B·T = 16384" or "H·d_h = 512" a second size moves with the swept one: still one series.
-    by_size: dict[tuple[str, Any], set[tuple[Any, ...]]] = {}
-    for p in here:
-        key = (p.implementation, size_of(p.problem, swept))
-        by_size.setdefault(key, set()).add(tuple(size_of(p.problem, n) for n in fixed))
-    if all(len(settings) == 1 for settings in by_size.values()):
-        fixed = []
     grouped: dict[tuple[str, str], list[Point]] = {}
     for p in here:
-        label = " ".join(f"{n}={size_of(p.problem, n)}" for n in fixed)
-        grouped.setdefault((p.implementation, label), []).append(p)
+        parts = [f"{n} {size_of(p.problem, n)}" for n in fixed]
+        if swept == "T" and p.problem.T_q != p.problem.T_kv:
+            parts.insert(0, f"T_q {p.problem.T_q}")
+        grouped.setdefault((p.implementation, " ".join(parts)), []).append(p)
     return tuple(
         Series(
             f"{name} {label}".strip(),
             name,
+            label,
             tuple(sorted(members, key=lambda p: size_of(p.problem, swept))),
         )
         for (name, label), members in grouped.items()
     )
 
 
+def _moves_along(here: Sequence[Point], name: str, swept: str) -> bool:
+    """Whether the size moves against the swept one: B with T, or H (and H_kv) with d_h."""
+    partner = {"B": "T", "T": "B", "H": "d_h", "d_h": "H", "H_kv": "d_h", "d_v": "H"}
+    if partner.get(name) != swept:
+        return False
+    return len({size_of(p.problem, name) * size_of(p.problem, swept) for p in here}) == 1
+
+
 def constants(found: Sequence[Point]) -> list[str]:
     """The sizes that all points share, as "B=1", in the paper's order; what varies is absent."""
     named: list[str] = []
-    for name in ("B", "T", "H", "H_kv", "d_h", "d_v"):
+    is_square = all(point.problem.T_q == point.problem.T_kv for point in found)
+    lengths = ("T",) if is_square else ("T_q", "T_kv")
+    for name in ("B", *lengths, "H", "H_kv", "d_h", "d_v"):
         values = {size_of(point.problem, name) for point in found}
         if len(values) == 1:
             (value,) = values

@@ -78,7 +78,9 @@ def tooltips(found: Sequence[Point]) -> dict[str, str]:
     for p in found:
         share = "" if p.share is None else f", {100 * p.share:.0f} % of its bound"
         flags = f" ({', '.join(p.flags)})" if p.flags else ""
-        size = f"T={count_name(p.problem.T_kv)} H={p.problem.H} d_h={p.problem.d_h}"
+        T_q, T_kv = count_name(p.problem.T_q), count_name(p.problem.T_kv)
+        lengths = f"T={T_kv}" if T_q == T_kv else f"T_q={T_q} T_kv={T_kv}"
+        size = f"{lengths} H={p.problem.H} d_h={p.problem.d_h}"
         rate = quantity(p.flop_per_s, "FLOP/s")
         texts[f"point-{p.cell}-{p.suite}"] = (
             f"{p.implementation}, {size}: {quantity(p.time_s, 's')}, {rate}{share}{flags}"

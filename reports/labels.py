@@ -124,6 +124,11 @@ class Board:
             after.set(va="bottom")
             after.set_position(((box[0] + text_width + _TAIL_GAP) / self._dpi, box[1] / self._dpi))
         self.boxes.append(box)
+        for part in (label, after):
+            if part is not None:
+                _stand_out(part)
+        if owner:
+            self._lead_among_others(box, owner, look.get("color", "black"))
         return label
 
     def along(
@@ -157,6 +162,7 @@ class Board:
         label.set(rotation=angle, rotation_mode="anchor", ha="left", va="bottom")
         label.set_position((x / self._dpi, y / self._dpi))
         self.boxes += chain
+        _stand_out(label)
         return label
 
     def _cost(self, box: Box) -> float:
@@ -178,6 +184,15 @@ class Board:
         others = [_gap(box, m) for m, o in zip(self.marks, self.owners, strict=True) if o != owner]
         return _COVERS / 3 if own and others and min(others) < min(own) else 0.0
 
+    def _lead_among_others(self, box: Box, owner: str, colour: str) -> None:
+        """A leader to the owner's nearest mark, where another's is about as near."""
+        marks = list(zip(self.marks, self.owners, strict=True))
+        own = [(_gap(box, m), m) for m, o in marks if o == owner]
+        others = [_gap(box, m) for m, o in marks if o not in (owner, "")]
+        if own and others and min(others) < min(own)[0] + _CLEAR:
+            x0, y0, x1, y1 = min(own)[1]
+            self._lead(box, ((x0 + x1) / 2, (y0 + y1) / 2), colour)
+
     def _everywhere(self, width: float, height: float) -> list[Spot]:
         area = self.axes.bbox
         columns = max(1, int((area.width - width) // 12))
@@ -197,7 +212,14 @@ class Board:
 
 
 _COVERS = 200.0
+_CLEAR = 16.0  # pixels that another's marks must be farther than a label's own
 _TAIL_GAP = 5.0
+
+
+def _stand_out(label: Text) -> None:
+    """Keep lines from striking the letters through: they are drawn above, on paper."""
+    label.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5})
+    label.set_zorder(5)
 
 
 def _size(label: Text) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 
 from reports.facets import Facet
 from reports.labels import Board
@@ -16,6 +17,7 @@ from results.run import Ceilings, Datasheet, Run
 
 _FAR = 1e7  # FLOP/byte: beyond any panel's right edge
 _NEAR = 1e-4
+_NAME_PX = 18  # a name between two levels needs this much
 # An exponential line this far above the highest ceiling would only squeeze the rest.
 _EXP_REACH = 2.5
 _SHEET_FIELDS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
@@ -106,7 +108,9 @@ def _exp_lines(
             far.append(label)
         else:
             lines.append(Roof("exp", label, _level(value, slopes)))
-    return lines, [f"Not in the plot, far above it: {'; '.join(far)}."] if far else []
+    told = "what exponentials alone would allow, 4·d_h·R, R being the measured exponentials per"
+    note = f"Not in the plot, far above it: {told} second ({'; '.join(far)})."
+    return lines, [note] if far else []
 
 
 def _datasheet(sheet: Datasheet | None, dtype: str) -> list[Roof]:
@@ -161,21 +165,52 @@ def name_roofs(board: Board, roofs: Roofs) -> None:
             board.add_mark(x, roofs.peak, 5)
             spots = board.around([(x, roofs.peak)], gaps=(7, 12))
             words = f"ridge {plain(x, 2)} ({LEVEL_NAMES.get(name, name)})"
-            board.put(words, spots[:1] + spots[2:], color=GREY, fontsize=8.5)
-    order = ("slope", "bound", "datasheet", "exp", "provider")
-    for roof in sorted(roofs.lines, key=lambda r: order.index(r.kind)):
-        colour = EXP if roof.kind == "exp" else GREY
+            ridge = board.put(words, spots[:1] + spots[2:], color=GREY, fontsize=8.5)
+            _match_shade(board, ridge, roofs)
+    for roof in roofs.lines:
         if roof.kind == "slope":
-            _name_slope(board, roof, colour)
-            continue
+            _name_slope(board, roof, GREY)
+    for stack in _stacks(board, roofs):
+        # Of levels too near to be told apart the names stand above the highest, in their order.
+        roof = stack[0]
+        label = "\n".join(member.label for member in stack)
+        kinds = {member.kind for member in stack}
+        colour = EXP if kinds == {"exp"} else GREY
         start = max(left, roof.corners[0][-2])
         spots = []
         for share in (0.04, 0.3, 0.5, 0.7, 0.98, 0.15, 0.85):
             x = start * (right / start) ** share
             px, py = board.pixels(x, roof.corners[1][-1])
             side = "right" if share > 0.9 else "left"
-            spots += [(px, py + 3, side, "bottom"), (px, py - 4, side, "top")]
-        board.put(roof.label, spots, color=colour, fontsize=8.5)
+            spots.append((px, py + 3, side, "bottom"))
+            if len(stack) == 1:
+                spots.append((px, py - 4, side, "top"))
+        name = board.put(label, spots, color=colour, fontsize=8.5)
+        _match_shade(board, name, roofs)
+
+
+def _match_shade(board: Board, label: Text, roofs: Roofs) -> None:
+    """Paper of the shade's colour behind a name that stands in it."""
+    patch, height = label.get_bbox_patch(), label.get_position()[1] * board.axes.figure.dpi
+    if patch is not None and roofs.peak and height > board.pixels(1.0, roofs.peak)[1]:
+        patch.set_facecolor(SHADE)
+
+
+def _stacks(board: Board, roofs: Roofs) -> list[list[Roof]]:
+    """The levels from the highest down, those without room for a name between them together."""
+    levels = sorted(
+        (roof for roof in roofs.lines if roof.kind != "slope"),
+        key=lambda roof: -roof.corners[1][-1],
+    )
+    stacks: list[list[Roof]] = []
+    for roof in levels:
+        height = board.pixels(1.0, roof.corners[1][-1])[1]
+        last = stacks[-1][-1].corners[1][-1] if stacks else math.inf
+        if stacks and board.pixels(1.0, last)[1] - height < _NAME_PX:
+            stacks[-1].append(roof)
+        else:
+            stacks.append([roof])
+    return stacks
 
 
 def _name_slope(board: Board, roof: Roof, colour: str) -> None:

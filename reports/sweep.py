@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 
 from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
-from reports.facets import Facet, Series, size_of
+from reports.facets import Facet, Series, size_of, swept_name
 from reports.labels import spread
 from reports.points import Point
 from reports.style import PALE, REST, SHADE, Look, count_name, quantity
@@ -35,11 +35,14 @@ def draw_time(axes: Axes, facet: Facet, pen: Pen, limits: tuple[float, float]) -
     _x_axis(axes, facet)
     axes.set_ylim(*limits)
     log_axis(axes, "y", round_ticks(*limits, at_most=9), lambda value: quantity(value, "s", 1))
-    bound = bound_line(facet)
-    if bound:
+    left, right = axes.get_xlim()
+    for bound in bound_lines(facet):
         xs, ys = [x for x, _ in bound], [y for _, y in bound]
         if len(bound) == 1:
-            xs, ys = list(axes.get_xlim()), ys * 2
+            (x,) = xs
+            # One size alone: as far as the panel where it has no other, else a short stroke.
+            reach = 1.0 if facet.n_sizes == 1 else 0.06
+            xs, ys = [x * (left / x) ** reach, x * (right / x) ** reach], ys * 2
         axes.fill_between(xs, limits[0], ys, color=SHADE, linewidth=0, zorder=0)
         axes.plot(xs, ys, color=PALE, linewidth=1.6, zorder=1, gid=f"bound-{facet.title}")
     for series in facet.series:
@@ -53,14 +56,14 @@ def draw_time(axes: Axes, facet: Facet, pen: Pen, limits: tuple[float, float]) -
 def draw_share(axes: Axes, facet: Facet, pen: Pen, top: float) -> None:
     """The part of the roofline bound that was reached, in %, against the swept size."""
     _x_axis(axes, facet)
-    axes.set_xlabel(X_NAMES.get(facet.swept, facet.swept))
+    axes.set_xlabel(_x_name(facet))
     axes.set_ylim(0, 100 * top)
     axes.set_yticks(range(0, round(100 * top) + 1, 20))
     axes.axhline(100, color=PALE, linewidth=1.6, zorder=1)
     for series in facet.series:
         known = [(p, p.share) for p in series.points if p.share is not None]
         ys = [100 * min(share, top) for _, share in known]
-        part = Series(series.name, series.implementation, tuple(p for p, _ in known))
+        part = replace(series, points=tuple(p for p, _ in known))
         _line(axes, part, pen, [_x(p, facet) for p, _ in known], ys, (0, 100 * top))
 
 
@@ -143,22 +146,29 @@ def above_note(panels: Sequence[Facet]) -> str:
     return f"Above the strip, drawn at its edge: {'; '.join(named)}." if above else ""
 
 
-def _percent(point: Point) -> str:
-    return f"{100 * (point.share or 0):.0f} %"
+def _x_name(facet: Facet) -> str:
+    """Words for the x axis; where decode steps stand among squares, T is not all there is."""
+    names = {swept_name(series.points, facet.swept) for series in facet.series}
+    if len(names) > 1:
+        return "sequence length T; T_kv where a name has T_q"
+    (name,) = names
+    return X_NAMES.get(name, name)
 
 
 def _x(point: Point, facet: Facet) -> float:
     return float(size_of(point.problem, facet.swept))
 
 
-def bound_line(facet: Facet) -> list[tuple[float, float]]:
-    """The least time at each size; where series differ in their bound, the lowest."""
-    lowest: dict[float, float] = {}
-    for point in facet.points:
-        if point.bound_s:
-            x = _x(point, facet)
-            lowest[x] = min(point.bound_s, lowest.get(x, point.bound_s))
-    return sorted(lowest.items())
+def bound_lines(facet: Facet) -> list[list[tuple[float, float]]]:
+    """The least time at each size, a line for each setting: unrelated problems are not joined."""
+    lowest: dict[str, dict[float, float]] = {}
+    for series in facet.series:
+        line = lowest.setdefault(series.setting, {})
+        for point in series.points:
+            if point.bound_s:
+                x = _x(point, facet)
+                line[x] = min(point.bound_s, line.get(x, point.bound_s))
+    return [sorted(line.items()) for line in lowest.values() if line]
 
 
 def _x_axis(axes: Axes, facet: Facet) -> None:

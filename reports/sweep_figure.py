@@ -23,7 +23,7 @@ from reports.points import Point, Undrawn
 from reports.style import CLOCK_NAMES, GREY
 from reports.sweep import (
     above_note,
-    bound_line,
+    bound_lines,
     draw_share,
     draw_time,
     longest_name,
@@ -144,7 +144,7 @@ def rows_of(panels: Sequence[Facet]) -> list[list[Facet]]:
 
 def _name_bound(axes: Axes, facet: Facet) -> None:
     """Write "roofline bound" into the shade under its line, where there is room for it."""
-    known = bound_line(facet)
+    known = max(bound_lines(facet), key=len, default=[])
     box = axes.get_window_extent()
     for x, y in reversed(known):
         x_px, y_px = axes.transData.transform((x, y))

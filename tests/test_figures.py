@@ -64,8 +64,15 @@ def test_roofline_draws_the_exponential_line_of_each_head_size(run_of):
 def test_an_exponential_line_far_above_is_said_and_not_drawn(run_of):
     figure = drawn(roofline, run_of(sweep(names=("naive",))))
     # 4 · 64 · 1.6 Gexp/s is more than twice the roof of 100 GFLOP/s
-    assert "Not in the plot, far above it: exp, d_h=64: 410 GFLOP/s." in "\n".join(texts(figure))
+    said = " ".join("\n".join(texts(figure)).split())
+    assert "Not in the plot, far above it: what exponentials alone would allow" in said
+    assert "R being the measured exponentials per second (exp, d_h=64: 410 GFLOP/s)." in said
     assert not any(line.get_gid() == "roof-exp" for axes in figure.axes for line in axes.lines)
+
+
+def test_only_lines_that_are_drawn_are_explained(run_of):
+    said = " ".join(texts(drawn(roofline, run_of(sweep(names=("naive",))))))
+    assert "Solid grey" in said and "Dotted" not in said and "Dashed" not in said
 
 
 def test_a_datasheet_is_dashed_beside_the_measured_roof(run_of):

@@ -19,7 +19,7 @@ from reports.axes import (
     round_ticks,
     undrawn_note,
 )
-from reports.facets import Facet, Series, constants, facets, of_suite, size_of
+from reports.facets import Facet, Series, constants, facets, of_suite, size_of, swept_name
 from reports.labels import Board
 from reports.legend import LEGEND_IN, choose, draw_legend
 from reports.points import Point, points
@@ -143,7 +143,8 @@ def _name_series(board: Board, facet: Facet, series: Series, look: Look | None) 
     if look is None:
         return
     first, last = (count_name(size_of(series.points[i].problem, facet.swept)) for i in (0, -1))
-    span = f"{facet.swept} {first}…{last}" if len(series.points) > 1 else f"{facet.swept} {first}"
+    name = swept_name(series.points, facet.swept)
+    span = f"{name} {first}…{last}" if len(series.points) > 1 else f"{name} {first}"
     middle = len(series.points) // 2
     order = sorted(series.points, key=lambda p: abs(series.points.index(p) - middle))
     spots = board.around([(p.intensity, p.flop_per_s) for p in order], gaps=(8, 13, 20, 28))
@@ -158,7 +159,25 @@ def _limits(row: Sequence[Facet], roofs: Sequence[Roofs]) -> tuple[float, float,
     xs = [p.intensity for p in found] + [x for r in roofs for x in r.ridges.values()]
     ys = [p.flop_per_s for p in found]
     tops = [y for r in roofs for y in r.tops] + ys
-    return min(xs) / 2.5, max(xs) * 2, min(ys) / 1.8, max(tops) * 1.5
+    return (
+        min(xs) / 2.5,
+        max(xs) * 2,
+        min(ys) / 1.8,
+        max(tops) * (1.9 if any(len(r.lines) > 1 for r in roofs) else 1.5),
+    )
+
+
+_LINES_TOLD = {
+    "bound": "Solid grey: ceilings measured on this machine, each with who reached it; the thick "
+    "ones make the bounds. Shaded: out of reach.",
+    "exp": "Dotted: what exponentials alone would allow, 4·d_h·R, R being the measured "
+    "exponentials per second.",
+    "datasheet": "Dashed: the datasheet's, never part of a bound.",
+}
+
+
+def _kinds(roofs: Sequence[Roofs]) -> set[str]:
+    return {line.kind for roof in roofs for line in roof.lines}
 
 
 def _notes(run: Run, panels: Sequence[Facet], roofs: Sequence[Roofs]) -> list[str]:
@@ -166,9 +185,7 @@ def _notes(run: Run, panels: Sequence[Facet], roofs: Sequence[Roofs]) -> list[st
     pairs = "diagonal included" if convention == "exact" else f"{convention} convention"
     above = sorted({note for roof in roofs for note in roof.notes})
     return [
-        "Solid grey: ceilings measured on this machine, each with who reached it; the thick ones "
-        "make the bounds. Dotted: the rate of exponentials, 4·d_h·R. Dashed: datasheet, where one "
-        "is known. Shaded: out of reach.",
+        " ".join(_LINES_TOLD[kind] for kind in _LINES_TOLD if kind in _kinds(roofs)),
         *above,
         method_notes(run, panels)[0] + " Marker area grows with the size.",
         f"Useful FLOP = 2·(d_h + d_v) per visible (query, key) pair, {pairs}, the same for every "
