@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.table import markdown, status_counts
+from reports.markdown import markdown
+from reports.next_steps import next_steps
+from reports.rows import status_counts
 from results.findings import findings
 from results.reading import SchemaError
 from results.run import Run
 from results.store import RunNotFound, find_run, load_run, store_folder
 
-USAGE, BROKEN = 2, 5
+WRONG, USAGE, BROKEN = 1, 2, 5
 OUT = Path(__file__).parent / "out"
 _TELL_AFTER_S = 2.0
 
@@ -26,8 +28,8 @@ examples:
   python -m reports
   python -m reports 20261129T193000Z-3f2a9bc --out /tmp/report
 
-exit codes: 0 written, 2 no such run or wrong usage, 5 unreadable, or no ok cell (the page is
-written all the same)
+exit codes: 0 written, 1 a result of the run was wrong, 2 no such run or wrong usage, 5 unreadable,
+or no ok cell (after 1, and after 5 for want of an ok cell, the page is written all the same)
 """
 
 
@@ -53,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         records.append(record)
         if not options.json:
             _print(record)
-        if not record["counts"]["ok"]:
+        if record["counts"]["wrong"]:
+            print(f"reports: {run.name} has wrong results", file=sys.stderr)
+            code = code or WRONG
+        elif not record["counts"]["ok"]:
             print(f"reports: {run.name} has no ok cell", file=sys.stderr)
             code = BROKEN
     if options.json:
@@ -94,7 +99,7 @@ def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, 
         "files": [str(out / name) for name in names],
         "findings": [finding.sentence for finding in findings(run)],
         "counts": dict(status_counts(run)),
-        "next": _next(run),
+        "next": next_steps(run),
     }
 
 
@@ -120,16 +125,6 @@ def _hanging(start: str, text: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _next(run: Run) -> list[str]:
-    """What to type now: go on, go further, or look closer."""
-    if run.state not in ("finished", "in progress"):
-        return [f"pytest suites --resume {run.name}"]
-    further = {"smoke": "quick", "quick": "default", "default": "full"}
-    budget = further.get(run.header.settings.budget or "")
-    lines = [f"make bench BUDGET={budget}"] if budget else []
-    return [*lines, f"python -m results show {run.name}"]
 
 
 def _progress() -> Callable[[str], None]:

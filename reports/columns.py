@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from reports.style import CLOCK_NAMES, LEVEL_NAMES, Unit, unit_for
+from reports.style import CLOCK_NAMES, LEVEL_NAMES, Unit, plural, unit_for
+from results.interval import MEANING, half_width_text
 from results.phrases import DTYPE_NAMES
-from results.ratios import baseline_cells, times_baseline
+from results.ratios import baseline_cells, times_baseline, why_no_ratio
 from results.run import Run
-from results.schema import Cell
+from results.schema import Cell, Timing
 
 NOTHING = "–"
-_INTERVAL = "95 % interval of the median within its launch; it says nothing of other launches"
 _PERCENT = "100 is the least time that the measured ceilings allow"
 _FLOP = "useful FLOP/s: the problem's FLOP, the same for every implementation"
 _RATIO = "how many times as fast as the baseline; unflagged ok rows only"
 _ERROR = "largest distance of any output to float64, in the same run"
+_NAIVE = "the plain formula's distance to float64 at this dtype, on the same inputs"
 _BYTES = "compulsory bytes (each tensor once) a second; not read from counters"
+_STOP = "why sampling ended: the median precise, the budget spent, or max_samples"
+_FIRST = "the first call, with whatever it compiles; in no other figure"
+_PREPARE = "work that depends on the problem alone, done once outside the clock"
+_FAULTS = "pages of memory that the operating system had to hand out in one call"
+_FOREIGN = "share of the machine that other programs used meanwhile"
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: the unit is in its header; `show` gives a cell's text, a dash for unknown."""
+    """One column: the unit is in its header; `show` gives a cell's text, a dash for unknown.
+
+    `is_first` columns stand before the others, where a page shows them without scrolling.
+    """
 
     key: str
     header: str
     is_number: bool
     show: Callable[[Cell], str]
     help: str = ""
+    is_first: bool = False
+    in_markdown: bool = False
 
 
 def columns(run: Run) -> dict[str, Column]:
@@ -47,40 +59,77 @@ def columns(run: Run) -> dict[str, Column]:
         ratio = times_baseline(cell, baselines)
         return NOTHING if ratio is None else f"{ratio:.2f}"
 
+    def first(key: str, header: str, show: Callable[[Cell], str], explained: str = "") -> Column:
+        is_number = key not in ("implementation", "problem", "flags")
+        return Column(key, header, is_number, show, explained, is_first=True, in_markdown=True)
+
     found = [
-        Column("implementation", "implementation", False, lambda c: c.implementation),
-        Column("problem", "problem", False, lambda c: c.problem.id),
+        first("implementation", "implementation", lambda c: c.implementation),
+        first("problem", "problem", lambda c: c.problem.id),
+        first("time", f"time {time.name}", lambda c: time.show(c.time_s), "median"),
+        first("half_width", "±%", half_width_text, MEANING),
+        first("flop_per_s", flop.name, lambda c: flop.show(c.flop_per_s), _FLOP),
+        first("times_baseline", ratio_header, times, _RATIO),
+        first("percent_of_bound", "% of bound", _percent, _PERCENT),
+        first("flags", "flags", lambda c: ", ".join(marks(c)) or NOTHING, "why it is in doubt"),
+        first("error", "max error", _error, _ERROR),
+        Column("naive_error", "plain formula's", True, _naive_error, _NAIVE),
         Column("status", "status", False, lambda c: c.status),
-        Column("flags", "flags", False, lambda c: ", ".join(c.flags) or NOTHING),
-        Column("time", f"time {time.name}", True, lambda c: time.show(c.time_s), "median"),
-        Column("interval", f"interval {time.name}", False, lambda c: _interval(c, time), _INTERVAL),
-        Column("percent_of_bound", "% of bound", True, _percent, _PERCENT),
-        Column("binds", "bound by", False, _binds),
-        Column("flop_per_s", flop.name, True, lambda c: flop.show(c.flop_per_s), _FLOP),
-        Column("times_baseline", ratio_header, True, times, _RATIO),
-        Column("error", "max error", True, _error, _ERROR),
+        Column("binds", "bound by", False, _binds, in_markdown=True),
         Column("bytes_per_s", band.name, True, lambda c: band.show(c.bytes_per_s), _BYTES),
         Column("peak_bytes", f"peak {peak.name}", True, lambda c: peak.show(_peak(c))),
-        Column("n", "n", True, lambda c: str(c.timing.n) if c.timing else NOTHING, "samples"),
-        Column("clock", "clock", False, _clock),
-        Column("pass", "pass", False, lambda c: c.pass_.replace("_", " + ")),
+        Column("interval", f"interval {time.name}", False, lambda c: _interval(c, time)),
+        Column("n", "n", True, _timed(lambda t: str(t.n)), "samples", in_markdown=True),
+        Column("stop", "stopped", False, _timed(lambda t: t.stop or NOTHING), _STOP),
+        Column(
+            "first_call", f"first call {time.name}", True, _seconds(time, "first_call_s"), _FIRST
+        ),
+        Column("prepare", f"prepare {time.name}", True, _seconds(time, "prepare_s"), _PREPARE),
+        Column("faults", "faults a call", True, _faults, _FAULTS),
+        Column("foreign_load", "foreign load %", True, _foreign_load, _FOREIGN),
+        Column("clock", "clock", False, _clock, in_markdown=True),
+        Column("pass", "pass", False, lambda c: c.pass_.replace("_", " + "), in_markdown=True),
         Column("ran", "ran", False, lambda c: ", ".join(c.ran) or NOTHING, "operators it ran"),
         Column("reason", "reason", False, lambda c: "; ".join(c.reasons) or NOTHING),
     ]
     if several:
-        found.insert(2, Column("launch", "launch", True, lambda c: str(c.launch)))
+        found.insert(2, first("launch", "launch", lambda c: str(c.launch)))
     return {column.key: column for column in found}
 
 
-def shared_parts(cells: list[Cell]) -> str:
+def marks(cell: Cell) -> list[str]:
+    """The status where it is not ok, WRONG in capitals, then the flags."""
+    status = cell.status.upper() if cell.status == "wrong" else cell.status
+    return [*([] if cell.status == "ok" else [status]), *cell.flags]
+
+
+def missing_ratios(run: Run, cells: Iterable[Cell]) -> list[tuple[Cell, str]]:
+    """The rows whose dash in the baseline's column is the baseline's doing, each with why."""
+    return [(cell, why) for cell in cells if (why := why_no_ratio(cell, run))]
+
+
+def ratio_notes(run: Run) -> list[str]:
+    """One line that tells why rows without a flag have no ratio; none where all have one."""
+    why = Counter(why for _, why in missing_ratios(run, run.cells))
+    if not why:
+        return []
+    told = "; ".join(f"{words} ({plural(n, 'row')})" for words, n in why.most_common())
+    return [f"× {run.baseline} is – without a flag where {run.baseline} is {told}."]
+
+
+def shared_parts(cells: Sequence[Cell]) -> str:
     """What all cells' problems share, in the paper's letters: "B=1 H=8 d_h=64 fp32"."""
+    problems = [cell.problem for cell in cells]
+    is_square = all(p.T_q == p.T_kv for p in problems)
+    lengths = [("T_kv", "T")] if is_square else [("T_q", "T_q"), ("T_kv", "T_kv")]
+    sizes = [("B", "B"), *lengths, ("H", "H"), ("H_kv", "H_kv"), ("d_h", "d_h")]
     named: list[str] = []
-    for name, short in (("B", "B"), ("T_kv", "T"), ("H", "H"), ("H_kv", "H_kv"), ("d_h", "d_h")):
-        values = {getattr(cell.problem, name) for cell in cells}
-        twins = {cell.problem.H for cell in cells} if name == "H_kv" else set()
+    for name, short in sizes:
+        values = {getattr(p, name) for p in problems}
+        twins = {p.H for p in problems} if name == "H_kv" else set()
         if len(values) == 1 and values != twins:
             named.append(f"{short}={values.pop()}")
-    dtypes = {cell.problem.dtype for cell in cells}
+    dtypes = {p.dtype for p in problems}
     if len(dtypes) == 1:
         named.append(DTYPE_NAMES[dtypes.pop()])
     return " ".join(named)
@@ -107,7 +156,7 @@ def _percent(cell: Cell) -> str:
 
 def _binds(cell: Cell) -> str:
     bound = cell.bound
-    if bound is None:
+    if bound is None or cell.status == "wrong":
         return NOTHING
     if bound.binds == "memory" and bound.bytes_level:
         return f"memory ({LEVEL_NAMES.get(bound.bytes_level, bound.bytes_level)})"
@@ -121,3 +170,29 @@ def _error(cell: Cell) -> str:
     errors = [output.max_error for output in cell.check.outputs.values()]
     finite = [error for error in errors if error is not None]
     return f"{max(finite):.1e}" if len(finite) == len(errors) else "not finite"
+
+
+def _naive_error(cell: Cell) -> str:
+    if cell.check is None:
+        return NOTHING
+    known = [output.naive_max_error for output in cell.check.outputs.values()]
+    finite = [error for error in known if error is not None]
+    return f"{max(finite):.1e}" if finite else NOTHING
+
+
+def _timed(show: Callable[[Timing], str]) -> Callable[[Cell], str]:
+    return lambda cell: show(cell.timing) if cell.timing else NOTHING
+
+
+def _seconds(unit: Unit, field: str) -> Callable[[Cell], str]:
+    return _timed(lambda timing: unit.show(getattr(timing, field)))
+
+
+def _faults(cell: Cell) -> str:
+    faults = cell.host.minor_faults_per_call if cell.host else None
+    return NOTHING if faults is None else f"{faults:.0f}"
+
+
+def _foreign_load(cell: Cell) -> str:
+    load = cell.host.foreign_load if cell.host else None
+    return NOTHING if load is None else f"{100 * load:.0f}"

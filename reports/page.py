@@ -9,14 +9,18 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from reports.columns import ratio_notes
 from reports.figures import Drawn
 from reports.inline_svg import inline_svg, tooltips
+from reports.next_steps import repeat_lines
 from reports.points import points
+from reports.rows import html_rows, left_out, reasons, status_counts
 from reports.style import CLOCK_NAMES, LEVEL_NAMES, quantity
-from reports.table import html_rows, left_out, reasons, status_counts
 from results.findings import findings
+from results.interval import MEANING
 from results.phrases import DTYPE_NAMES
 from results.run import Ceilings, Run
+from results.trouble import advice
 
 TEMPLATE = "page.html.jinja"
 
@@ -57,14 +61,20 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         findings=told,
         figures=[(f, Markup(inline_svg(f, notes))) for f in figures],
         columns=columns,
+        flags_at=1 + [column.key for column in columns].index("flags"),
+        n_first=sum(column.is_first for column in columns),
         rows=rows,
         implementations=sorted({cell.implementation for cell in run.cells}),
         statuses=status_counts(run),
         left_out=left_out(run),
-        reasons=reasons(run.cells),
+        wrong=reasons(cell for cell in run.cells if cell.status == "wrong"),
+        reasons=reasons(cell for cell in run.cells if cell.timing is None),
+        table_notes=[*ratio_notes(run), *advice(run)],
+        interval=MEANING,
         ceilings=ceiling_rows(run.header.ceilings),
         ceiling_origin=ceiling_origin(run.header.ceilings),
         environment=flat(run.header.environment),
+        repeat=repeat_lines(run),
         settings=flat(run.header.settings.all),
         flags=FLAG_MEANINGS,
     )

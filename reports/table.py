@@ -1,21 +1,19 @@
-"""The table of a run's cells: for a terminal, for Markdown, and as rows for the page."""
+"""The table of a run's timed cells for a terminal: sweep after sweep, its flags always legible."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from reports.columns import NOTHING, Column, columns, shared_parts
-from reports.style import CLOCK_NAMES, count_name, plural
-from results.findings import findings
+from reports.columns import NOTHING, Column, columns, marks, missing_ratios, shared_parts
+from reports.rows import in_reading_order, left_out, reasons
+from reports.style import CLOCK_NAMES, count_name
+from results.interval import MEANING, half_width_text
 from results.run import Run
-from results.schema import STATUSES, Cell
+from results.schema import Cell
+from results.trouble import advice
 
-MARKDOWN_CHARACTERS = 60_000  # GitHub refuses comments of more than 65 536
-# From what a reader must see first to what only explains an absence.
-_URGENCY = ("ok", "wrong", "crashed", "error", "oom", "timeout", "unsupported", "unavailable")
-_URGENCY += ("skipped",)
 _LONGEST = 48  # characters of one field
-# The columns of a terminal, and the characters it must have for each; the page has them all.
+# The columns between ± and the flags, and the characters a terminal must have for each.
 _FROM_WIDTH = {
     "flop_per_s": 0,
     "times_baseline": 0,
@@ -27,58 +25,11 @@ _FROM_WIDTH = {
     "clock": 132,
     "ran": 150,
 }
-
-
-def in_reading_order(cells: Iterable[Cell]) -> list[Cell]:
-    """Timed cells by sweep, size and time; then the others, the most urgent status first."""
-
-    def order(cell: Cell) -> tuple:
-        problem = cell.problem
-        sizes = (problem.T_kv, problem.T_q, problem.H, problem.H_kv, problem.d_h, problem.B)
-        sweep = (cell.suite != "sequence_length", cell.suite, problem.causal, cell.series)
-        time_s = cell.time_s if cell.time_s is not None else float("inf")
-        kind = (cell.pass_, problem.dtype, cell.cache, cell.clock, cell.launch)
-        urgency = 0 if cell.timing else _URGENCY.index(cell.status)
-        return (urgency, sweep, kind, sizes, time_s, cell.implementation)
-
-    return sorted(cells, key=order)
-
-
-def reasons(cells: Iterable[Cell]) -> list[str]:
-    """One line a reason, urgent ones first: "2 unavailable: xformers_cutlass (needs CUDA)"."""
-    stopped: dict[tuple[str, str], list[str]] = {}
-    for cell in cells:
-        if cell.status != "ok":
-            why = "; ".join(cell.reasons) or "no reason was written"
-            stopped.setdefault((cell.status, why), []).append(cell.implementation)
-    ranked = sorted(stopped.items(), key=lambda item: (_URGENCY.index(item[0][0]), item[0][1]))
-    return [
-        f"{len(names)} {status}: {', '.join(dict.fromkeys(names))} ({why})"
-        for (status, why), names in ranked
-    ]
-
-
-def status_counts(run: Run) -> list[tuple[str, int]]:
-    """Every status with its count, zeros too: what did not happen is said as well."""
-    return [(status, run.counts.get(status, 0)) for status in STATUSES]
-
-
-def left_out(run: Run) -> str:
-    """How many rows stay out of every ratio and best-of, and why; empty when all enter."""
-    flagged = sum(1 for cell in run.cells if cell.status == "ok" and cell.flags)
-    others = [f"{n} {status}" for status, n in run.counts.items() if status != "ok"]
-    parts = ([f"{flagged} flagged"] if flagged else []) + others
-    total = len(run.cells) - len(run.comparable_cells)
-    if not total:
-        return ""
-    return f"{plural(total, 'row')} left out of every ratio and best-of: {', '.join(parts)}."
-
-
-def html_rows(run: Run) -> tuple[list[Column], list[tuple[Cell, list[str]]]]:
-    """Columns and, for each cell in reading order, its texts; nothing is escaped yet."""
-    found = list(columns(run).values())
-    rows = [(c, [column.show(c) for column in found]) for c in in_reading_order(run.cells)]
-    return found, rows
+# What gives way, in this order, where the flags would have no room; the headline goes last.
+_GIVES_WAY = [*reversed([*_FROM_WIDTH][3:]), "flop_per_s", "times_baseline", "percent_of_bound"]
+_SHORT_FLAGS = {"host_bound": "host", "near_floor": "floor", "above_ceiling": "above"}
+_HEADERS = {"percent_of_bound": "% bound"}
+_GAP = "  "
 
 
 def terminal(run: Run, width: int = 80) -> str:
@@ -93,71 +44,119 @@ def terminal(run: Run, width: int = 80) -> str:
     for (suite, series, _, pass_, cache, clock, causal, launch), cells in sweeps.items():
         mask = "causal" if causal == "True" else "full"
         name = series if mask in series else f"{series}, {mask}".strip(", ")
-        how = f"{pass_}, {cache}, {CLOCK_NAMES.get(clock, clock)}"
-        several = f", launch {launch}" if run.launches > 1 else ""
-        head = f"{suite}: {name} · {shared_parts(cells)} · {how}{several}"
-        lines += [*_wrapped(head, width, indent="  "), *_sweep(cells, found, width), ""]
+        title = name if name.startswith(suite) else f"{suite}: {name}"
+        parts = [title, shared_parts(cells)]
+        parts.append(f"{pass_}, {cache}, {CLOCK_NAMES.get(clock, clock)}")
+        parts[-1] += f", launch {launch}" if run.launches > 1 else ""
+        binds = {text for cell in cells if (text := found["binds"].show(cell)) != NOTHING}
+        if len(binds) == 1:
+            parts.append(f"bound by {binds.pop()}")
+        shown = {k: c for k, c in found.items() if k != "binds" or binds}
+        lines += _wrapped(" · ".join(parts), width, indent="  ")
+        lines += [*_sweep(cells, shown, width), *_footnote(run, cells, width), ""]
+    if lines:
+        lines += [*_wrapped(f"{MEANING}.", width, indent="   "), ""]
     for reason in reasons(run.cells):
         lines += _wrapped(reason, width, indent="    ")
-    if note := left_out(run):
-        lines += _wrapped(note, width, indent="    ")
+    for note in (left_out(run), *advice(run)):
+        lines += _wrapped(note, width, indent="    ") if note else []
     return "\n".join(lines)
 
 
 def _sweep(cells: Sequence[Cell], found: dict[str, Column], width: int) -> list[str]:
     """The lines of one sweep: the size once, then its implementations, the fastest first."""
-    keys = [key for key, least in _FROM_WIDTH.items() if width >= least]
-    head = ["size", "implementation", found["time"].header.removeprefix("time "), "±%"]
-    head += ["% bound" if k == "percent_of_bound" else found[k].header for k in keys]
-    head = [text.replace(" (1 launch)", "") for text in [*head, "flags"]]
     names = _varying(cells)
+    keys = [k for k, least in _FROM_WIDTH.items() if k in found and width >= least]
     rows: list[list[str]] = []
-    for cell in cells:
-        size = _size_text(cell, names)
-        is_same = bool(rows) and cells[len(rows) - 1].problem == cell.problem
-        status = "" if cell.status == "ok" else cell.status.upper()
-        marks = ", ".join([*([status] if status else []), *cell.flags])
-        shown = [found["time"].show(cell), _half_width(cell)]
-        shown += [_clip(found[k].show(cell), _LONGEST) for k in keys]
-        rows.append(["" if is_same else size, cell.implementation, *shown, marks])
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    spare = width - sum(widths[:-1]) - 2 * (len(head) - 1)
-    widths[-1] = max(0, min(widths[-1], spare))
-    if spare < 0:
-        # The name gives way before a number does.
-        widths[1] = max(8, widths[1] + spare)
-    is_left = [name in ("implementation", "bound by", "clock", "ran", "flags") for name in head]
-    return [
-        "  ".join(
-            _clip(text, w).ljust(w) if left else _clip(text, w).rjust(w)
-            for text, w, left in zip(row, widths, is_left, strict=True)
-        ).rstrip()
-        for row in [head, *rows]
-    ]
+    for i, cell in enumerate(cells):
+        is_same = i > 0 and cells[i - 1].problem == cell.problem
+        size = "" if is_same else _size_text(cell, names)
+        texts = [size, cell.implementation, found["time"].show(cell), half_width_text(cell)]
+        rows.append(texts + [_clip(found[k].show(cell), _LONGEST) for k in keys])
+    head = ["size", "implementation", found["time"].header.removeprefix("time "), "±%"]
+    head += [_HEADERS.get(k, found[k].header).replace(" (1 launch)", "") for k in keys]
+    flags = [_flag_words(cell) for cell in cells]
+    # One word of the flags must stand on a line, whatever else has to go.
+    least = max([5, *(len(word) for words in flags for word in words)])
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+
+    def spare() -> int:
+        return width - sum(widths) - len(_GAP) * len(widths)
+
+    widths[1] = max(min(12, widths[1]), widths[1] + min(0, spare() - least))
+    for key in _GIVES_WAY:
+        if spare() < least and key in keys:
+            i = 4 + keys.index(key)
+            keys.remove(key)
+            for texts in (head, widths, *rows):
+                texts.pop(i)
+    widths[1] = max(8, widths[1] + min(0, spare() - least))
+    room = max(least, spare())
+    is_left = [h in ("implementation", "bound by", "clock", "ran") for h in head]
+    lines = [_line(head, widths, is_left) + _GAP + "flags"]
+    for texts, words in zip(rows, flags, strict=True):
+        first, *more = _packed(words, room) or [""]
+        lines.append(f"{_line(texts, widths, is_left)}{_GAP}{first}".rstrip())
+        lines += [" " * (sum(widths) + len(_GAP) * len(widths)) + text for text in more]
+    return lines
+
+
+def _line(texts: Sequence[str], widths: Sequence[int], is_left: Sequence[bool]) -> str:
+    return _GAP.join(
+        _clip(text, w).ljust(w) if left else _clip(text, w).rjust(w)
+        for text, w, left in zip(texts, widths, is_left, strict=True)
+    )
+
+
+def _flag_words(cell: Cell) -> list[str]:
+    return [_SHORT_FLAGS.get(word, word) for word in marks(cell)]
+
+
+def _packed(words: Sequence[str], room: int) -> list[str]:
+    """The words on as few lines of `room` characters as hold them, none cut."""
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 1 + len(word) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def _footnote(run: Run, cells: Sequence[Cell], width: int) -> list[str]:
+    """Why rows that are not in doubt themselves have no ratio to the baseline."""
+    names = _varying(cells)
+    parts: dict[str, list[str]] = {}
+    for cell, why in missing_ratios(run, cells):
+        parts.setdefault(why, []).append(_size_text(cell, names).strip())
+    if not parts:
+        return []
+    told = "; ".join(f"{why} at {', '.join(dict.fromkeys(at))}" for why, at in parts.items())
+    return _wrapped(f"× –: {run.baseline} is {told}.", width, indent="     ")
 
 
 def _varying(cells: Sequence[Cell]) -> list[str]:
-    names = ("B", "T_q", "T_kv", "H", "H_kv", "d_h")
+    """The sizes that tell a sweep's rows apart, "T" for both lengths; the lengths if none does."""
+    names = ("B", "H", "H_kv", "d_h")
     found = [n for n in names if len({getattr(cell.problem, n) for cell in cells}) > 1]
-    is_square = all(cell.problem.T_q == cell.problem.T_kv for cell in cells)
-    is_mha = all(cell.problem.H_kv == cell.problem.H for cell in cells)
-    return [
-        n for n in found if not (n == "T_q" and is_square) and not (n == "H_kv" and is_mha)
-    ] or ["T_kv"]
+    if all(cell.problem.H_kv == cell.problem.H for cell in cells):
+        found = [n for n in found if n != "H_kv"]
+    lengths = {(cell.problem.T_q, cell.problem.T_kv) for cell in cells}
+    return ["T", *found] if len(lengths) > 1 or not found else found
 
 
 def _size_text(cell: Cell, names: Sequence[str]) -> str:
-    values = {n: count_name(getattr(cell.problem, n)) for n in names}
-    shown = {("T" if n == "T_kv" else n): value for n, value in values.items()}
-    return " ".join(f"{n}={value}" for n, value in shown.items())
-
-
-def _half_width(cell: Cell) -> str:
-    """Half the interval of the median, in % of it."""
-    timing = cell.timing
-    if timing is None or timing.ci_low_s is None or timing.ci_high_s is None or not cell.time_s:
-        return NOTHING
-    return f"{50 * (timing.ci_high_s - timing.ci_low_s) / cell.time_s:.1f}"
+    """ "T=1k", and "T_q=1 T_kv=1k" where the lengths differ."""
+    p = cell.problem
+    parts: list[str] = []
+    for name in names:
+        if name != "T":
+            parts.append(f"{name}={count_name(getattr(p, name))}")
+        elif p.T_q == p.T_kv:
+            parts.append(f"T={count_name(p.T_q)}")
+        else:
+            parts.append(f"T_q={count_name(p.T_q)} T_kv={count_name(p.T_kv)}")
+    return " ".join(parts)
 
 
 def _clip(text: str, width: int) -> str:
@@ -173,52 +172,3 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
         line += word if not line.strip() else f" {word}"
     # One word longer than the width is cut rather than let to run over.
     return [_clip(line, width) for line in [*lines, line]]
-
-
-def markdown(run: Run, figures: Sequence[tuple[str, str]] = ()) -> str:
-    """The report as Markdown of at most 60 000 characters, what tells most first.
-
-    `figures`: (title, file) of images beside the text. When rows had to be left out, it says so.
-    """
-    header = run.header
-    head = [f"# Run {run.name}", "", f"`{header.command or 'command unknown'}`, {run.state}.", ""]
-    head += [f"- {_escaped(finding.sentence)}" for finding in findings(run)]
-    head += ["", *(f"![{_escaped(title)}]({file})" for title, file in figures), ""]
-    counts = ", ".join(f"{n} {status}" for status, n in status_counts(run))
-    head += [f"{plural(len(run.cells), 'cell')}: {counts}.", left_out(run), ""]
-    stopped = [f"- {_escaped(reason)}" for reason in reasons(run.cells)]
-    found, rows = html_rows(run)
-    table = [
-        _row([c.header for c in found]),
-        _row(["--:" if c.is_number else "---" for c in found]),
-    ]
-    room = MARKDOWN_CHARACTERS - sum(len(line) + 1 for line in [*head, *table]) - 400
-    tail: list[str] = []
-    room_for_reasons = room / 4
-    for line in stopped:
-        room_for_reasons -= len(line) + 1
-        if room_for_reasons < 0:
-            tail.append(f"- and {len(stopped) - len(tail)} more reasons, in the page")
-            break
-        tail.append(line)
-        room -= len(line) + 1
-    body: list[str] = []
-    for _, texts in rows:
-        line = _row(texts)
-        if room < len(line) + 1:
-            break
-        body.append(line)
-        room -= len(line) + 1
-    rest = len(rows) - len(body)
-    note = [f"{plural(rest, 'row')} left out here for length; the page has all."] if rest else []
-    return "\n".join([*head, *table, *body, "", *note, "", *tail, ""])
-
-
-def _row(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(_escaped(text) for text in texts)} |"
-
-
-def _escaped(text: str) -> str:
-    for mark in ("\\", "|", "<", ">", "*", "_", "`"):
-        text = text.replace(mark, "\\" + mark)
-    return " ".join(text.split())

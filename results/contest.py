@@ -19,7 +19,10 @@ def same_work(cell: Cell) -> tuple:
 
 
 def same_sweep(cell: Cell) -> tuple:
-    """What stays the same along a sweep of T; B may change with it, B·T being constant on GPUs."""
+    """What stays the same along a sweep of T.
+
+    B may change with T, B·T being constant on GPUs.
+    """
     shape = cell.problem.with_(B=1, T_q=1, T_kv=1, layout="bhtd").id
     sweep = (cell.implementation, shape, cell.problem.layout, cell.suite, cell.series)
     return (*sweep, cell.pass_, cell.cache, cell.clock)

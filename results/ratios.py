@@ -55,6 +55,19 @@ def times_baseline(cell: Cell, baselines: dict[Kind, Cell]) -> float | None:
     return other.time_s / cell.time_s
 
 
+def why_no_ratio(cell: Cell, run: Run) -> str:
+    """What the baseline lacks where a row that is not in doubt has no ratio to it, else "".
+
+    "not measured there", or the flags or status it has there.
+    """
+    if not cell.is_comparable:
+        return ""
+    same = [c for c in run.cells if c.implementation == run.baseline and kind(c) == kind(cell)]
+    if any(other.is_comparable for other in same):
+        return ""
+    return next((", ".join(c.flags) or c.status for c in same), "not measured")
+
+
 def speed_up(cells: Iterable[Cell], baselines: dict[Kind, Cell]) -> SpeedUp | None:
     """One implementation's cells of one problem, over launches, against the baseline's."""
     pairs: dict[int, tuple[float, Cell]] = {}

@@ -10,6 +10,7 @@ import pytest
 
 from impls.interface.problem import Problem
 from reports.figures import figure_modules, render
+from reports.next_steps import python
 from reports.page import page
 from results.run import Run
 from results.schema import FLAGS, STATUSES
@@ -82,7 +83,7 @@ def test_the_page_needs_nothing_from_outside(default_page):
 
 def test_findings_come_first_then_figures_then_the_table(default_page):
     heads = [text for tag, text in Reader(default_page).texts if tag == "h2"]
-    assert heads[:2] == ["Findings", "Figures"] and heads[3].startswith("All ")
+    assert heads[:2] == ["Findings", "Figures"] and heads[3] == "Table: 30 of 33 cells"
     assert heads[2] == "How to read this" and heads[-1] == "Repeat it"
 
 
@@ -90,7 +91,8 @@ def test_table_and_figures_stand_without_scripts(default_run, default_page):
     still = re.sub(r"<script>.*?</script>", "", default_page, flags=re.DOTALL)
     read = Reader(still)
     rows = re.findall(r'<tr id="r\d+"', still)
-    assert len(rows) == len(default_run.cells) and read.count("svg") == 2
+    without = sum(default_run.counts[s] for s in ("unavailable", "unsupported", "skipped"))
+    assert len(rows) == len(default_run.cells) - without and read.count("svg") == 2
     assert "hidden" in dict(read.tags[[t for t, _ in read.tags].index("form")][1])
 
 
@@ -148,6 +150,35 @@ def test_environment_settings_ceilings_and_command_are_all_there(default_run, de
     for words in ("torch.mm", "100 GFLOP/s", "38.0 GB/s", "2026-11-29T19:29:50Z", "budget"):
         assert words in default_page
     assert f"git checkout {header.commit}" in default_page
+    assert f"{python()} -m pytest suites --budget quick" in default_page
+
+
+def test_a_wrong_result_is_told_apart_from_cells_without_a_time(default_page):
+    box = re.search(r'<div class="wrong".*?</div>', default_page, re.DOTALL)
+    why = re.search(r'<details id="why".*?</details>', default_page, re.DOTALL)
+    assert box and "sdpa_efficient (out is 0.4 from float64" in box.group()
+    assert why and "sdpa_efficient" not in why.group() and "sdpa_cudnn" in why.group()
+    row = re.search(r'<tr id="r\d+" class="bad"><td>sdpa_efficient.*', default_page)
+    assert row is not None
+    cells = [text.strip() for text in row.group().split("<td>")[1:]]
+    # time and ±, then neither FLOP/s nor × nor % of bound
+    assert cells[3:8] == ["0.4", "–", "–", "–", "WRONG, above_ceiling"]
+
+
+def test_further_columns_wait_behind_a_box_that_works_without_scripts(default_page):
+    still = re.sub(r"<script>.*?</script>", "", default_page, flags=re.DOTALL)
+    assert "#more:not(:checked) ~ .scroll :is(td, th):nth-child(n+10) { display: none; }" in still
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', still)
+    assert heads[:9][3:] == [
+        *("±%", "GFLOP/s", "× naive (1 launch)", "% of bound", "flags", "max error"),
+    ]
+    for promised in ("first call ms", "prepare ms", "stopped", "faults a call", "foreign load %"):
+        assert promised in heads[9:]
+
+
+def test_figures_fit_a_narrow_screen_and_link_to_their_full_size(default_page):
+    assert "min-width: 860px" not in default_page
+    assert default_page.count('.png">Full size (PNG)</a>') == 2
 
 
 def test_the_page_stays_below_a_megabyte_at_500_cells(tmp_path):
@@ -176,3 +207,12 @@ def test_a_run_without_an_ok_cell_still_has_its_page(tmp_path):
     text = page_of(load_run(write_run(tmp_path / "runs", records=records)))
     assert "no compiler found" in text and "No cell has a time to draw." in text
     assert Reader(text).open == []
+
+
+def test_ceilings_that_were_measured_beside_others_say_so(default_page, tmp_path):
+    def contend(header):
+        header["ceilings"]["contended"] = True
+
+    told = "the machine was contended"
+    text = page_of(load_run(write_run(tmp_path / "runs", change=contend)))
+    assert told in text and told not in default_page

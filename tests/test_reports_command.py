@@ -12,7 +12,9 @@ import pytest
 
 from impls.interface.problem import Problem
 from reports.__main__ import main
-from tests.fake_run import cell, write_run
+from reports.next_steps import next_steps, python, repeat_lines
+from results.store import load_run
+from tests.fake_run import cell, check_record, write_run
 
 ROOT = Path(__file__).parent.parent
 P = Problem.parse("T=512,H=8,d_h=64")
@@ -81,6 +83,55 @@ def test_a_run_without_an_ok_cell_returns_5_and_is_written_all_the_same(call, tm
     assert call() == 5
     assert "has no ok cell" in capsys.readouterr().err
     assert (tmp_path / "out/20261129T193000Z-1234567/report.html").is_file()
+
+
+def test_a_run_with_a_wrong_result_returns_1_and_is_written(call, tmp_path, capsys):
+    check = check_record(ok=False)
+    bad = cell("mine", P, 0.001, status="wrong", reasons=["off by 3"], check=check)
+    write_run(tmp_path / "runs", records=[*SMALL, bad])
+    assert call() == 1
+    out, err = capsys.readouterr()
+    assert "has wrong results" in err
+    told = next(line for line in out.splitlines() if line.startswith("      - "))
+    assert told.startswith("      - mine gives a wrong result at T = 512")
+    assert (tmp_path / "out/20261129T193000Z-1234567/report.html").is_file()
+
+
+def test_what_to_type_next_works_as_it_is_printed(call, tmp_path, capsys, monkeypatch):
+    """`python` and `pytest` were not the environment's, and a run of another store not found."""
+    folder = write_run(tmp_path / "runs", records=SMALL)
+    monkeypatch.chdir(tmp_path)
+    assert call() == 0
+    last = capsys.readouterr().out.splitlines()[-1].strip()
+    assert last.startswith(f"cd {ROOT} && ") and last.endswith(f" -m results show {folder}")
+    done = subprocess.run(last, shell=True, capture_output=True, text=True)
+    assert done.returncode == 0 and "chunked" in done.stdout
+
+
+def test_a_run_of_chosen_problems_is_not_followed_by_the_built_in_sweeps(tmp_path):
+    def chosen(header):
+        header["command"] = "pytest suites --impl k.py:attention --problem T=8,H=1,d_h=8"
+
+    folder = write_run(tmp_path / "runs", records=SMALL, change=chosen)
+    assert not any("make bench" in line for line in next_steps(load_run(folder)))
+    plain = write_run(tmp_path / "runs", records=SMALL, commit="2222222")
+    assert next_steps(load_run(plain), ROOT)[0] == "make bench BUDGET=default"
+    assert next_steps(load_run(plain), tmp_path)[0] == f"cd {ROOT} && make bench BUDGET=default"
+
+
+def test_repeating_names_the_folder_and_the_interpreter(tmp_path):
+    def elsewhere(header):
+        header["command"] = "pytest /there/suites --impl k.py:attention"
+        header["environment"]["folder"] = "/my work"
+
+    folder = write_run(tmp_path / "runs", records=SMALL, change=elsewhere)
+    lines = repeat_lines(load_run(folder))
+    assert lines[1:3] == [
+        "cd '/my work'",
+        f"{sys.executable} -m pytest /there/suites --impl k.py:attention",
+    ]
+    plain = write_run(tmp_path / "runs", records=SMALL, commit="2222222")
+    assert repeat_lines(load_run(plain))[1] == f"{python()} -m pytest suites --budget quick"
 
 
 def test_a_broken_run_returns_5_and_the_next_is_still_written(call, tmp_path, capsys):

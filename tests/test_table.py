@@ -9,8 +9,10 @@ import pytest
 
 from impls.interface.problem import Problem
 from reports.columns import columns
+from reports.markdown import markdown
 from reports.points_file import points_csv
-from reports.table import html_rows, left_out, markdown, reasons, status_counts, terminal
+from reports.rows import html_rows, left_out, reasons, status_counts
+from reports.table import terminal
 from results.run import Run
 from results.schema import STATUSES
 from results.store import load_run
@@ -40,6 +42,7 @@ def test_a_column_has_one_unit_over_the_whole_report(run_of):
     assert columns(run)["time"].header == "time ms"
     assert column(run, "time") == ["0.0000123", "1.50", "2100"]
     assert columns(run)["interval"].header == "interval ms"
+    assert column(run, "half_width") == ["0.4", "0.4", "0.4"]
     assert column(run, "interval")[2] == "2092 … 2108"
     assert all(c not in "".join(column(run, "time")) for c in "eµs")
     # 2·8·512²·128 = 536 870 912 FLOP in 1.5 ms
@@ -115,34 +118,6 @@ def test_an_error_that_is_not_finite_is_said(run_of):
     assert column(run, "error") == ["2.0e-07", "not finite"]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_terminal_table_fits_its_width(run_of, width):
-    long = cell("an_implementation_with_a_very_long_name", P, 0.02, flags=["low_n", "contended"])
-    away = cell("x" * 100, P, status="unavailable", reasons=["y" * 200])
-    run = run_of([cell("naive", P, 0.01), long, away])
-    assert max(map(len, terminal(run, width).splitlines())) <= width
-
-
-def test_the_terminal_groups_by_problem_and_collapses_reasons(run_of):
-    away = [
-        cell(name, P.with_(T_q=T, T_kv=T), status="unavailable", reasons=["needs CUDA"])
-        for name in ("a", "b")
-        for T in (128, 512)
-    ]
-    timed = [
-        cell(name, P.with_(T_q=T, T_kv=T, causal=causal), time_s)
-        for causal in (True, False)
-        for T in (128, 2048, 512)
-        for name, time_s in (("naive", 0.02), ("sdpa_flash", 0.01))
-    ]
-    lines = terminal(run_of(away + timed)).splitlines()
-    assert "4 unavailable: a, b (needs CUDA)" in lines
-    assert lines[0] == "sequence_length: T, full · B=1 H=8 d_h=64 fp32 · forward, hot, CPU time"
-    first = [line.split()[:2] for line in lines[2:8]]
-    assert first[0] == ["T=128", "sdpa_flash"] and first[1][0] == "naive"
-    assert [row[0] for row in first[::2]] == ["T=128", "T=512", "T=2k"]
-
-
 def test_markdown_stays_below_the_limit_and_says_what_it_left_out(run_of):
     records = [
         cell(f"impl{i % 9}", P.with_(B=1 + i), 0.01, ran=["aten::" + "n" * 80]) for i in range(500)
@@ -168,8 +143,18 @@ def test_markdown_of_a_small_run_leaves_nothing_out_and_escapes(run_of):
 def test_rows_that_tell_most_come_first(run_of):
     run = run_of()
     order = [c.status for c, _ in html_rows(run)[1]]
-    assert order.index("unavailable") > max(i for i, s in enumerate(order) if s in ("ok", "wrong"))
-    assert order[-1] == "skipped" and len(order) == len(run.cells)
+    assert order.index("crashed") > max(i for i, s in enumerate(order) if s in ("ok", "wrong"))
+    assert order[-4:] == ["crashed", "error", "oom", "timeout"]
+
+
+def test_what_could_not_be_measured_is_a_line_a_reason_and_no_row_of_dashes(run_of):
+    run = run_of()
+    absent = [c for c in run.cells if c.status in ("unavailable", "unsupported", "skipped")]
+    assert len(html_rows(run)[1]) == len(run.cells) - len(absent) == 30
+    text = markdown(run).replace("\\", "")
+    assert "| sdpa_cudnn |" not in text
+    assert "- 1 unavailable: sdpa_cudnn (needs a CUDA device)" in text
+    assert "| naive | B=1,T=16384" in text, "out of memory is a result of its own"
 
 
 def test_points_are_numbers_that_read_back(run_of):
@@ -180,3 +165,29 @@ def test_points_are_numbers_that_read_back(run_of):
     # 4 tensors of 8·512·64 float32
     assert float(row["intensity"]) == pytest.approx(512 / 4)
     assert row["window"] == "" and row["causal"] == "False"
+
+
+def test_points_tell_what_readers_are_promised_beside_the_time(run_of):
+    (row,) = csv.DictReader(io.StringIO(points_csv(run_of([cell("naive", P, 0.01)]))))
+    # As the fake cell has them: three times the median, none, ±0.4 %, twelve faults, 1 %.
+    assert float(row["first_call_s"]) == pytest.approx(0.03)
+    assert (row["prepare_s"], row["n"], row["stop"]) == ("0.0", "11", "precise")
+    assert (row["max_error"], row["naive_max_error"]) == ("2e-07", "3e-07")
+    assert (row["minor_faults_per_call"], row["foreign_load"]) == ("12.0", "0.01")
+    assert float(row["half_width_percent"]) == pytest.approx(0.4)
+
+
+def test_the_table_has_what_readers_are_promised_after_what_they_look_for_first(run_of):
+    run = run_of([cell("naive", P, 0.01)])
+    found = columns(run)
+    first = [key for key, c in found.items() if c.is_first]
+    assert first == [*found][: len(first)]
+    assert first == [
+        *("implementation", "problem", "time", "half_width", "flop_per_s", "times_baseline"),
+        *("percent_of_bound", "flags", "error"),
+    ]
+    shown = {key: column(run, key) for key in found}
+    assert shown["first_call"] == ["30.0"] and shown["prepare"] == ["0"]
+    assert shown["n"] == ["11"] and shown["stop"] == ["precise"]
+    assert shown["naive_error"] == ["3.0e-07"]
+    assert shown["faults"] == ["12"] and shown["foreign_load"] == ["1"]
