@@ -193,3 +193,30 @@ def test_poison_is_taken_away_when_the_call_fails():
     with pytest.raises(RuntimeError), poisoned_empty():
         raise RuntimeError
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_an_error_everywhere_is_wrong_though_it_is_nowhere_large():
+    """Early causal rows have large values, whose rounding sets the largest error allowed."""
+    out, _, _, expected = called(Problem.parse("T=257,H=2,d_h=64,causal,bfloat16"))
+    allowed = check_output(out, None, None, expected).outputs["out"].allowed_max
+    assert allowed is not None
+    check = check_output((out.double() + 0.8 * allowed).bfloat16(), None, None, expected)
+    found = check.outputs["out"]
+    assert found.max_error is not None and found.max_error <= allowed
+    assert len(check.reasons) == 1 and "of its size" in check.reasons[0]
+
+
+def test_where_bfloat16_is_exact_one_rounding_of_the_largest_value_is_too_much():
+    """A single key: out is v, and a floor eps/4 of the largest value is all that is allowed.
+
+    The step of bfloat16 at x is between eps·x/2 and eps·x: 2 to 4 floors at the largest value, and
+    less than one at a fifth of it.
+    """
+    out, _, _, expected = called(Problem.parse("T=1,H=2,d_h=64,bfloat16"))
+    assert check_output(out, None, None, expected).ok
+    largest = float(out.abs().max())
+    for wanted, is_right in ((largest, False), (largest / 5, True)):
+        at = (out.abs() - wanted).abs().flatten().argmin()
+        off = out.clone()
+        off.view(torch.int16).view(-1)[at] += 1
+        assert check_output(off, None, None, expected).ok == is_right

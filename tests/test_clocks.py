@@ -1,5 +1,6 @@
 """The timer on fake kernels of known length."""
 
+import gc
 import itertools
 import threading
 import time
@@ -235,3 +236,19 @@ def test_a_budget_may_be_overrun_for_ten_samples_but_not_without_end():
     assert settings.reason_to_stop(some, 4.0) == "budget"
     assert settings.reason_to_stop(some[:2], 9.0) is None
     assert settings.reason_to_stop(enough, 1.0) == "budget"
+
+
+def test_a_fast_steady_call_is_sampled_over_a_span_of_time():
+    settings = Settings(min_span_s=0.25, budget_s=2.0)
+    assert settings.reason_to_stop([1e-5] * 10, 0.249) is None
+    assert settings.reason_to_stop([1e-5] * 10, 0.25) == "precise"
+    began = time.perf_counter()
+    measure_on_cpu(lambda: busy(0.002), settings=replace(settings, warmup_s=0.01))
+    assert time.perf_counter() - began >= 0.25
+
+
+def test_the_garbage_collector_is_off_inside_every_call_and_on_again_after():
+    seen = set()
+    measure_on_cpu(lambda: seen.add(gc.isenabled()) or busy(0.001), first_call_s=0.001)
+    assert seen == {False}
+    assert gc.isenabled()

@@ -54,6 +54,19 @@ def test_each_cell_is_one_line_of_strict_json(run):
     assert [strict(line)["cell"] for line in lines] == ["a", "b\n"]
 
 
+def test_a_cell_is_synced_to_the_disk_before_append_returns(run, monkeypatch):
+    """A killed process loses nothing without it; a machine that loses its power does."""
+    synced = []
+
+    def fsync(descriptor):
+        synced.append(os.fstat(descriptor).st_ino)
+        assert strict((run.path / "cells.jsonl").read_text())["cell"] == "a"
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run.append({"cell": "a"})
+    assert synced == [(run.path / "cells.jsonl").stat().st_ino]
+
+
 def test_numbers_that_are_not_finite_become_null_with_a_reason():
     cell = {"reasons": ["first"], "timing": {"median_s": math.nan, "samples_s": [1.0, -math.inf]}}
     record = strict(line_of(cell))

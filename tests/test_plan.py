@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 
+from impls.interface import cost
 from impls.interface.attention import Capabilities, Implementation
 from impls.interface.problem import Problem
-from suites.session.plan import COMPILE_S, Budget, decide
+from suites.session.plan import COMPILE_S, Budget, decide, probe_speeds
 from suites.session.sweep import Series, cells
 
 BUDGET = Budget.of("quick", 40.0)
@@ -127,3 +129,28 @@ def test_a_cell_is_known_by_its_content_and_not_by_its_suite():
     assert first.key == second.key and first.suite != second.suite
     (wider,) = swept(Series("a", (LADDER[0].with_(d_h=40, d_v=40),)), implementations=(FAST,))
     assert wider.key != first.key
+
+
+@pytest.mark.parametrize(("share", "decision"), [(0.8, "skip"), (0.6, "run")])
+def test_a_cell_leaves_a_good_part_of_the_free_memory_free(share, decision):
+    """q, k, v and out, each 8·128·64 float32, and 3 MB beside them."""
+    hungry = replace(FAST, scratch_bytes=lambda problem, pass_: 3_000_000)
+    needed = 4 * 4 * 8 * 128 * 64 + 3_000_000
+    found = swept(Series("T", LADDER[:1]), implementations=(hungry,))
+    (planned,) = plan(found, free_bytes=round(needed / share))
+    assert planned.decision == decision
+
+
+def test_the_speed_of_a_probe_is_that_of_its_fastest_call():
+    lengths_s = iter([0.09, 0.03, 0.06])
+
+    def forward(q, k, v, **arguments):
+        until = time.process_time() + next(lengths_s)
+        while time.process_time() < until:
+            pass
+        return v
+
+    uneven = replace(FAST, forward=forward)
+    speed = probe_speeds([uneven], "cpu", "float32", lambda: None)["fast"]
+    work = cost.flop(Problem(B=1, T_q=512, T_kv=512, H=8, d_h=64), "forward")
+    assert 0.03 <= work / speed < 0.045
