@@ -73,7 +73,7 @@ def columns(run: Run) -> dict[str, Column]:
         first("percent_of_bound", "% of bound", _percent, _PERCENT),
         first("flags", "flags", lambda c: ", ".join(marks(c)) or NOTHING, "why it is in doubt"),
         first("error", "max error", _error, _ERROR),
-        Column("naive_error", "plain formula's", True, _naive_error, _NAIVE),
+        Column("naive_error", "naive error", True, _naive_error, _NAIVE, in_markdown=True),
         Column("status", "status", False, lambda c: c.status),
         Column("binds", "bound by", False, _binds, in_markdown=True),
         Column("bytes_per_s", band.name, True, lambda c: band.show(c.bytes_per_s), _BYTES),

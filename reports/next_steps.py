@@ -53,13 +53,16 @@ def repeat_lines(run: Run) -> list[str]:
         lines.append(f"git checkout {header.commit}{dirty}")
     command = header.command or "make bench"
     folder = header.environment.get("folder")
+    store = run.path.parent.parent.resolve()
+    where = "" if store == store_folder().resolve() else f" --store {shlex.quote(str(store))}"
     if not command.startswith("pytest ") or (not folder and " suites" in command):
         # As it stands it runs in the checkout and nowhere else.
         here = python()
-        return [*lines, command.replace("pytest ", f"{here} -m pytest ", 1), f"{here} -m reports"]
+        measure = command.replace("pytest ", f"{here} -m pytest ", 1)
+        return [*lines, measure, f"{here} -m reports{where}"]
     there = f"cd {shlex.quote(str(folder))}" if folder else "# in the folder it was run in"
     measure = f"{shlex.quote(sys.executable)} -m {command}"
-    report = f"cd {shlex.quote(str(CHECKOUT))} && {python()} -m reports"
+    report = f"cd {shlex.quote(str(CHECKOUT))} && {python()} -m reports{where}"
     return [*lines, there, measure, report]
 
 

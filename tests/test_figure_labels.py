@@ -161,3 +161,29 @@ def test_numbers_are_written_in_plain_digits():
         "1.5k",
         "128k",
     ]
+
+
+def test_levels_too_near_to_be_told_apart_are_named_together_above_them(run_of):
+    """Names between lines a few pixels apart were struck through."""
+
+    def three_providers(header):
+        best = header["ceilings"]["gemm"]["float32"]
+        for name, rate in (("numpy", 97e9), ("mkldnn", 94e9)):
+            best["providers"] = best["providers"] | {name: {"flop_per_s": rate}}
+
+    figure = drawn(roofline, run_of(sweep(names=("naive",)), change=three_providers))
+    together = "torch.mm 100 GFLOP/s (measured)\nnumpy 97.0 GFLOP/s\nmkldnn 94.0 GFLOP/s"
+    boxes = [box for name, box in label_boxes(figure) if name == together]
+    axes = figure.axes[0]
+    assert len(boxes) == 2 and boxes[0].y0 >= axes.transData.transform((1, 100e9))[1]
+    paper = [text.get_bbox_patch() for axes in figure.axes for text in axes.texts]
+    assert all(patch is not None for patch in paper), "no line shows through letters"
+
+
+def test_a_name_among_the_points_of_others_has_a_leader_to_its_own(run_of):
+    def leaders(names):
+        axes = drawn(roofline, run_of(sweep(names=names, lengths=(512, 1024)))).axes[0]
+        return sum(line.get_linewidth() == 0.6 for line in axes.lines)
+
+    assert leaders(("naive",)) == 0
+    assert leaders(("naive", "sdpa_math", "compiled_naive")) >= 2
