@@ -93,7 +93,7 @@ def test_the_first_call_stands_in_its_own_column_for_every_cell():
         lengths_s = itertools.chain([0.3], itertools.repeat(0.001))
         samples = measure_on_cpu(lambda lengths_s=lengths_s: busy(next(lengths_s)))
         timing = samples.timing()
-        assert timing["first_call_s"] >= 0.3
+        assert timing["first_call_s"] >= 0.29
         assert 0.001 <= timing["median_s"] <= 0.0012
         assert 0.001 <= timing["mean_s"] <= 0.0012
 

@@ -82,6 +82,7 @@ FIELDS: tuple[Field, ...] = (
     Field("system", False, lambda _: platform.system()),
     Field("kernel", False, lambda _: platform.release()),
     Field("hostname", False, lambda _: socket.gethostname()),
+    Field("folder", False, lambda _: str(Path.cwd())),
     Field("load_1min", False, lambda _: os.getloadavg()[0]),
     Field("steal_s", False, lambda _: processor.steal_s()),
     Field("context_switches", False, lambda _: psutil.cpu_stats().ctx_switches),
