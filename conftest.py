@@ -36,10 +36,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     selection.drop_duplicates(config, items)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """Settle machine, ceilings and plan before the first cell."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session):
+    """Settle machine, ceilings and plan before the first cell; look again after the last."""
     wiring.begin(session)
+    result = yield
+    wiring.look_again(session)
+    return result
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

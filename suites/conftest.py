@@ -23,6 +23,6 @@ def measure(request: pytest.FixtureRequest, benchmark: RecordingFixture) -> Call
     session = request.config.stash[SESSION]
 
     def measure_cell(cell: Cell) -> None:
-        report_status(*session.measure(cell, benchmark.record))
+        report_status(*session.measure(cell, benchmark))
 
     return measure_cell

@@ -60,8 +60,9 @@ class Measured:
 
     @property
     def cells(self) -> list[dict[str, Any]]:
-        """The journal's lines, parsed strictly."""
-        return [strict(line) for line in (self.folder / "cells.jsonl").read_text().splitlines()]
+        """The last line of each cell in the journal, parsed strictly."""
+        lines = [strict(line) for line in (self.folder / "cells.jsonl").read_text().splitlines()]
+        return list({line["cell"]: line for line in lines}.values())
 
     def statuses(self) -> dict[str, str]:
         """Status by implementation and T, as "name T"."""

@@ -49,6 +49,19 @@ OPTIONS = Options(
 )
 
 
+class _Sink:
+    """Takes samples and forgets them."""
+
+    def record(self, samples_s, **named):
+        pass
+
+    def extend(self, samples_s):
+        pass
+
+
+SINK = _Sink()
+
+
 def cell_of(implementation: Implementation, pass_: str = "forward") -> Cell:
     return Cell(implementation, PROBLEM, pass_, "hot", "cpu_time", "test", "test")
 
@@ -97,10 +110,10 @@ def test_a_kernel_that_spoils_its_inputs_and_fails_spoils_no_other(monkeypatch, 
     session = Session(OPTIONS, Chosen("cpu"), None)
     session.begin([before, spoiler, after], tmp_path, tell=lambda line: None)
     try:
-        assert session.measure(before, lambda *_, **__: None) == ("ok", [])
+        assert session.measure(before, SINK) == ("ok", [])
         with pytest.raises(RuntimeError, match="spilled") as raised:
-            session.measure(spoiler, lambda *_, **__: None)
+            session.measure(spoiler, SINK)
         assert session.fail(raised.value) == ("error", ["RuntimeError: spilled"])
-        assert session.measure(after, lambda *_, **__: None) == ("ok", [])
+        assert session.measure(after, SINK) == ("ok", [])
     finally:
         session.finish(is_interrupted=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from suites.measure import host_load
@@ -134,3 +134,27 @@ def flags_of(samples_s: Sequence[float], floor_s: float | None, settings: Settin
     if low is not None and high is not None and high - low > 2 * UNSTEADY_ABOVE * found.median:
         flags.append("unsteady")
     return flags
+
+
+def pooled(first: Samples, again: Samples, settings: Settings) -> Samples:
+    """The samples of two looks at one cell, some time apart, as one.
+
+    A neighbour that lasts a second shifts a whole look; two looks show the steadier quartile. On
+    the CPU-time clock it was contended when both looks were: the fastest sample then waited.
+    """
+    samples_s = (*first.samples_s, *again.samples_s)
+    recounted = {"low_n", "near_floor", "unsteady", "contended"}
+    flags = flags_of(samples_s, first.floor_s, settings)
+    looks = [set(first.flags), set(again.flags)]
+    waited = ["contended" in look for look in looks]
+    if all(waited) if first.clock == "cpu_time" else any(waited):
+        flags.append("contended")
+    flags += sorted((looks[0] | looks[1]) - recounted)
+    return replace(
+        first,
+        samples_s=samples_s,
+        wall_samples_s=(*first.wall_samples_s, *again.wall_samples_s),
+        stop=again.stop,
+        warmup_n=first.warmup_n + again.warmup_n,
+        flags=tuple(flags),
+    )

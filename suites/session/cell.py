@@ -23,10 +23,10 @@ from impls.interface.reference import Reference, reference
 from suites.measure import device
 from suites.measure.clocks import measure
 from suites.measure.executed import Executed, executed
-from suites.measure.samples import Samples, Settings
+from suites.measure.samples import Samples, Settings, pooled
 from suites.session.faults import CompileTimeout, SilentFallback
 from suites.session.other_inputs import turned, turned_back
-from suites.session.record import measured_fields
+from suites.session.record import looked_again, measured_fields
 from suites.session.sweep import Cell
 
 
@@ -171,6 +171,26 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> d
         samples=samples,
         prepare_s=call.prepare_s,
     )
+
+
+def look_again(
+    cell: Cell, fields: Mapping[str, Any], conditions: Conditions, memory: ProblemMemory
+) -> dict[str, Any]:
+    """The fields of a cell already measured, with more samples taken and checked now.
+
+    Raises:
+        Whatever the implementation raises.
+    """
+    backward = cell.pass_ != "forward"
+    inputs, expected = memory.of(cell.problem, conditions.device, backward)
+    with nullcontext() if backward else torch.no_grad():
+        call = Call(cell, inputs, conditions.device)
+        call.run()
+        call.wait()
+        again = _sample(cell, call, conditions, fields["timing"]["first_call_s"])
+        check = _check_with_other_inputs(call, expected)
+    memory.put_back()
+    return looked_again(fields, pooled(fields["samples"], again, conditions.settings), check)
 
 
 def _sample(cell: Cell, call: Call, conditions: Conditions, first_call_s: float) -> Samples:

@@ -43,6 +43,12 @@ class RecordingFixture(BenchmarkFixture):
             stats.update(sample)
         self.extra_info.update(info)
 
+    def extend(self, samples_s: Sequence[float]) -> None:
+        """Add the samples of another look at the recorded cell, in seconds."""
+        if self.stats is not None:
+            for sample in samples_s:
+                self.stats.update(sample)
+
 
 def recording_fixture(request: pytest.FixtureRequest) -> Iterator[RecordingFixture]:
     """What a `benchmark` fixture yields: a `RecordingFixture` with the session's options."""

@@ -16,12 +16,15 @@ from impls.interface.attention import Implementation, attend, reasons_against
 from impls.interface.failures import failures
 from impls.interface.inputs import make_inputs
 from impls.interface.problem import Problem
+from suites.session.looks import LOOKS, SHORT_S
 from suites.session.sweep import Cell
 
 COMPILE_S = 6.0
 """What one compilation is planned with; Inductor on two cores takes 3 to 8 s a shape."""
 CELL_OVERHEAD_S = 0.05
 """Inputs, reference and journal."""
+CALLS_PER_LOOK = 9
+"""First call, warm-up, check, and four samples at least."""
 SAMPLING_SHARE = 0.7
 """Most cells stop by precision before their sampling budget is spent."""
 CALLS_PER_CELL = 16
@@ -44,7 +47,7 @@ class Budget:
     @classmethod
     def of(cls, word: str, total_s: float) -> Budget:
         """The budget of a word: longer runs also sample each cell longer."""
-        sampling_s = min(2.0, max(0.1, total_s / 160))
+        sampling_s = min(1.0, max(0.1, total_s / 500))
         return cls(word, total_s, sampling_s, cell_limit_s=max(1.5, total_s / 10))
 
 
@@ -152,12 +155,15 @@ def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _estimate(cell: Cell, speeds: Mapping[str, float], budget: Budget) -> float:
+    """Seconds a cell will take, further looks included (see `looks`)."""
     work = cost.flop(cell.problem, cell.pass_)
     call_s = work / speeds.get(cell.implementation.name, math.inf)
-    compile_s = COMPILE_S if cell.implementation.needs_compiler else 0.0
-    return (
-        compile_s + CELL_OVERHEAD_S + SAMPLING_SHARE * budget.sampling_s + CALLS_PER_CELL * call_s
-    )
+    once_s = CELL_OVERHEAD_S + SAMPLING_SHARE * budget.sampling_s
+    if cell.implementation.needs_compiler:
+        return COMPILE_S + once_s + CALLS_PER_CELL * call_s
+    if 10 * call_s > SHORT_S:
+        return once_s + CALLS_PER_CELL * call_s
+    return LOOKS * once_s + (CALLS_PER_CELL + (LOOKS - 1) * CALLS_PER_LOOK) * call_s
 
 
 def _too_large(cell: Cell, free_bytes: int | None) -> str | None:

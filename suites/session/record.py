@@ -27,22 +27,23 @@ def measured_fields(
 ) -> dict[str, Any]:
     """Status, flags, timing, counts, bound, memory, check, ran and host of one cell.
 
+    "samples" are the clock's own, for another look; they are not for the journal.
+
     A cell is "wrong" when any check failed, before or after timing; it keeps its timing. A cell
     that was checked and not timed (--benchmark-disable) is "skipped".
     """
     failed = next((check for check in checks if not check.ok), None)
-    flags = list(samples.flags) if samples else []
     counts = _counts(cell, flop_convention)
     roof = bound(counts, cell.problem, cell.cache, ceilings)
     timing = samples.timing(prepare_s) if samples else None
-    if timing and roof and is_above_ceiling(timing["median_s"], roof):
-        flags.append("above_ceiling")
+    flags = _flags(samples, roof)
     status, reasons = "ok", []
     if failed is not None:
         status, reasons = "wrong", list(failed.reasons)
     elif timing is None:
         status, reasons = "skipped", ["checked, not timed: --benchmark-disable"]
     return {
+        "samples": samples,
         "status": status,
         "reasons": reasons,
         "flags": flags,
@@ -55,6 +56,26 @@ def measured_fields(
         "host": samples.host.to_json() if samples else None,
         "device_state": device.state(device_name),
     }
+
+
+def looked_again(fields: Mapping[str, Any], samples: Samples, check: Check) -> dict[str, Any]:
+    """The fields of a cell after another look: its pooled samples, and the check after them."""
+    changed: dict[str, Any] = {
+        "samples": samples,
+        "timing": samples.timing(fields["timing"]["prepare_s"]),
+        "flags": _flags(samples, fields["bound"]),
+        "check": check.to_json(),
+    }
+    if not check.ok:
+        changed |= {"status": "wrong", "reasons": list(check.reasons)}
+    return {**fields, **changed}
+
+
+def _flags(samples: Samples | None, roof: Mapping[str, Any] | None) -> list[str]:
+    if samples is None:
+        return []
+    is_above = is_above_ceiling(samples.timing()["median_s"], roof)
+    return [*samples.flags, *(["above_ceiling"] if is_above else [])]
 
 
 def _counts(cell: Cell, flop_convention: str) -> dict[str, Any]:

@@ -96,8 +96,10 @@ def resume(runs: Path, name: str) -> Resumed:
     journal = path / CELLS
     lines = _text(journal).splitlines() if journal.exists() else []
     records = [record for line in lines if (record := _record(line))]
-    done = frozenset(record["cell"] for record in records)
-    counts = Counter(str(record.get("status")) for record in records)
+    # A cell that was looked at again has several lines: the last one counts.
+    latest = {record["cell"]: record for record in records}
+    done = frozenset(latest)
+    counts = Counter(str(record.get("status")) for record in latest.values())
     running = path / RUNNING
     lost = _record(_text(running)) if running.exists() else None
     crashed = (e for e in header["plan"] if lost and e["cell"] == lost["cell"])

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,8 @@ from suites.measure.journal import RunDirectory, utc_now
 from suites.measure.samples import SETTINGS_VERSION, Settings
 from suites.session import faults, torch_state
 from suites.session.cell import Conditions, ProblemMemory, measure_cell
+from suites.session.header import header
+from suites.session.looks import Looks, Sink
 from suites.session.options import BUDGETS, Options
 from suites.session.plan import Budget, Planned, decide, probe_speeds
 from suites.session.resume import Resumed
@@ -46,6 +45,7 @@ class Session:
         self.directory: RunDirectory | None = None
         self._unavailable: dict[str, list[str]] = {}
         self._memory = ProblemMemory()
+        self._looks = Looks()
         self._open: dict[str, Any] | None = None
         self.last: Mapping[str, Any] | None = None
         self.is_interrupted = False
@@ -87,10 +87,19 @@ class Session:
             self.counts = dict(self.resumed.counts)
             if self.resumed.crashed is not None:
                 self._journal_crash(self.resumed.crashed)
+            self._run = dict(self.resumed.header) | {"finished_utc": None, "interrupted": False}
         else:
             self.plan = {p.cell.key: p for p in self._decide(cells, implementations, facts)}
             self.directory = RunDirectory.create(store, key, environment.get("commit"))
-        self._run = self._header(environment, key, roofs)
+            self._run = header(
+                self.directory.run_id,
+                self.options,
+                settings,
+                environment=environment,
+                machine_key=key,
+                ceilings=roofs,
+                plan=self.plan.values(),
+            )
         self._write_run()
         beyond = sum(p.decision == "skip" for p in self.plan.values())
         planned = f"{len(self.to_measure)} cells planned, {beyond} beyond the budget"
@@ -102,10 +111,10 @@ class Session:
         chosen = (p for p in self.plan.values() if p.decision == "run")
         return {p.cell.key: p.estimate_s for p in chosen if p.estimate_s}
 
-    def measure(self, cell: Cell, record: Callable[..., None]) -> tuple[str, list[str]]:
+    def measure(self, cell: Cell, sink: Sink) -> tuple[str, list[str]]:
         """Take one cell as far as it goes; → its status and reasons, already in the journal.
 
-        `record` takes the samples of an ok cell. What the implementation raises passes through:
+        `sink` takes the samples of an ok cell. What the implementation raises passes through:
         `fail` then closes the cell.
         """
         assert self.directory is not None
@@ -129,11 +138,24 @@ class Session:
         if changed:
             raise faults.ChangedTorch(f"it changed torch for all: {', '.join(changed)}")
         self._measured.add(name)
-        status, why = self._close(measured.pop("status"), measured.pop("reasons"), measured)
-        if status == "ok" and measured["timing"]:
-            timing = measured["timing"]
-            record(timing["samples_s"], timer=cell.clock, params=params_of(cell), cell=cell.key)
+        samples = measured.pop("samples")
+        told = measured.pop("status"), measured.pop("reasons")
+        status, why = self._close(*told, measured)
+        if status == "ok" and samples:
+            sink.record(samples.samples_s, timer=cell.clock, params=params_of(cell), cell=cell.key)
+            self._looks.add(cell, self.last or {}, {**(self.last or {}), "samples": samples}, sink)
         return status, why
+
+    def look_again(self, tell: Tell) -> list[Cell]:
+        """Take further looks at short cells, each a new line of its cell; → those turned wrong."""
+        assert self.directory is not None
+        wrong = self._looks.again(
+            self._conditions, self._memory, write=self.directory.append, tell=tell
+        )
+        self.counts["ok"] = self.counts.get("ok", 0) - len(wrong)
+        if wrong:
+            self.counts["wrong"] = self.counts.get("wrong", 0) + len(wrong)
+        return wrong
 
     def has_measured(self, names: Collection[str]) -> bool:
         """Whether any cell was measured or checked, of `names` where there are some."""
@@ -222,39 +244,6 @@ class Session:
             least = self.options.min_samples
             limits |= {"min_samples": least, "least_samples": min(least, 3)}
         return Settings(**limits)
-
-    def _header(
-        self, environment: Mapping[str, Any], key: str, roofs: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        assert self.directory is not None
-        if self.resumed is not None:
-            return dict(self.resumed.header) | {"finished_utc": None, "interrupted": False}
-        return {
-            "schema": 1,
-            "run": self.directory.run_id,
-            "created_utc": utc_now(),
-            "finished_utc": None,
-            "interrupted": False,
-            "commit": environment.get("commit"),
-            "dirty": environment.get("dirty"),
-            "command": "pytest " + shlex.join(sys.argv[1:]),
-            "machine_key": key,
-            "device": self.device,
-            "environment": dict(environment),
-            "ceilings": dict(roofs),
-            "settings": asdict(self._conditions.settings)
-            | {
-                "settings_version": SETTINGS_VERSION,
-                "budget": self.options.budget,
-                "threads": self.options.threads,
-                "flop_convention": self.options.flop_convention,
-                "baseline": self.options.baseline,
-                "brought": list(self.options.brought),
-                "inputs": "normal, mean 0, deviation 1, seed 0",
-            },
-            "plan": [p.to_json() for p in self.plan.values()],
-            "counts": {},
-        }
 
     def _write_run(self) -> None:
         assert self.directory is not None

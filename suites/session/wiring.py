@@ -42,6 +42,17 @@ def begin(session: pytest.Session) -> None:
         reporter.showfspath = False
 
 
+def look_again(session: pytest.Session) -> None:
+    """Further looks at short cells; one that turned wrong fails the session."""
+    running = session.config.stash.get(SESSION, None)
+    if running is None or running.directory is None or session.shouldstop:
+        return
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    for cell in running.look_again(_teller(reporter)):
+        session.testsfailed += 1
+        reporter.write_line(f"WRONG at a further look: {cell.id}", red=True)
+
+
 def report_status(status: str, reasons: Iterable[str]) -> None:
     """Tell pytest how a cell ended: ok passes, what cannot be done skips, wrong fails."""
     if status == "ok":

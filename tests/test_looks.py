@@ -1,0 +1,112 @@
+"""Further looks: pooled samples, and what a look may and may not change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from suites.measure import host_load
+from suites.measure.samples import Samples, Settings, pooled
+from suites.session.cell import ProblemMemory, measure_cell
+from suites.session.looks import LOOKS, Looks
+from tests.test_cell import CONDITIONS, NAIVE, cell_of, fake
+
+BRIEF = replace(CONDITIONS, settings=Settings(budget_s=0.02, min_span_s=0.0))
+QUIET = host_load.HostLoad(0.0, 0.0, 0, 0.0)
+FIRST = Samples(
+    clock="cpu_time",
+    cache="hot",
+    samples_s=(1.0, 2.0, 3.0),
+    wall_samples_s=(1.0, 2.0, 3.0),
+    stop="budget",
+    first_call_s=9.0,
+    warmup_n=2,
+    floor_s=1e-6,
+    calls_per_sample=1,
+    host=QUIET,
+    flags=("low_n", "contended"),
+)
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.samples_s: list[float] = []
+
+    def record(self, samples_s, **named) -> None:
+        self.samples_s += samples_s
+
+    def extend(self, samples_s) -> None:
+        self.samples_s += samples_s
+
+
+def test_pooled_samples_are_those_of_both_looks_and_flags_are_judged_anew():
+    again = replace(FIRST, samples_s=(2.0,) * 9, wall_samples_s=(2.0,) * 9, flags=())
+    both = pooled(FIRST, again, Settings())
+    assert both.samples_s == (1.0, 2.0, 3.0, *(2.0,) * 9) and both.warmup_n == 4
+    assert both.first_call_s == 9.0
+    assert both.flags == (), "twelve samples are enough, and one look was quiet"
+
+
+@pytest.mark.parametrize(("clock", "kept"), [("cpu_time", False), ("wall", True)])
+def test_one_contended_look_counts_on_the_wall_clock_alone(clock, kept):
+    first = replace(FIRST, clock=clock)
+    both = pooled(first, replace(first, flags=()), Settings(min_samples=1, least_samples=1))
+    assert ("contended" in both.flags) == kept
+
+
+def looks_at(kernel):
+    cell, memory, sink, written = cell_of(kernel), ProblemMemory(), Sink(), []
+    fields = measure_cell(cell, BRIEF, memory)
+    looks = Looks()
+    looks.add(cell, {"cell": cell.key}, fields, sink)
+    wrong = looks.again(BRIEF, memory, write=written.append, tell=lambda _: None)
+    return fields, written, wrong, sink
+
+
+def test_every_look_writes_the_cell_anew_with_more_samples():
+    fields, written, wrong, sink = looks_at(NAIVE)
+    assert len(written) == LOOKS - 1 and wrong == []
+    counts = [fields["timing"]["n"], *(record["timing"]["n"] for record in written)]
+    assert counts == sorted(counts) and counts[0] < counts[-1]
+    assert counts[-1] - counts[0] == len(sink.samples_s)
+    assert written[-1]["timing"]["first_call_s"] == fields["timing"]["first_call_s"]
+    assert all("samples" not in record for record in written)
+
+
+def test_a_kernel_that_turns_wrong_later_is_caught_by_a_look():
+    calls = [0]
+
+    def turning(q, k, v, **arguments):
+        calls[0] += 1
+        return NAIVE.forward(q, k, v, **arguments) * (1.0 if calls[0] <= first_calls else 1.1)
+
+    first_calls = 10**9
+    cell, memory = cell_of(fake(turning)), ProblemMemory()
+    fields = measure_cell(cell, BRIEF, memory)
+    first_calls = calls[0]
+    looks = Looks()
+    looks.add(cell, {}, fields, Sink())
+    written: list = []
+    wrong = looks.again(BRIEF, memory, write=written.append, tell=lambda _: None)
+    assert wrong == [cell] and [record["status"] for record in written] == ["wrong"]
+
+
+def test_a_look_that_raises_changes_nothing():
+    calls = [0]
+
+    def tiring(q, k, v, **arguments):
+        calls[0] += 1
+        if calls[0] > limit:
+            raise RuntimeError("no more")
+        return NAIVE.forward(q, k, v, **arguments)
+
+    limit = 10**9
+    cell, memory = cell_of(fake(tiring)), ProblemMemory()
+    fields = measure_cell(cell, BRIEF, memory)
+    limit = calls[0]
+    looks = Looks()
+    looks.add(cell, {}, fields, Sink())
+    written: list = []
+    assert looks.again(BRIEF, memory, write=written.append, tell=lambda _: None) == []
+    assert written == []
