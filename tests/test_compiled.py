@@ -98,7 +98,8 @@ def test_compiled_naive_differentiates_a_causal_problem_with_dead_rows():
 def test_options_keep_inductor_from_recognising_attention():
     """Left alone, Inductor replaces the textbook formula by scaled_dot_product_attention."""
     from torch._dynamo.utils import counters
-    from torch._inductor import config
+    from torch._functorch import config as autograd
+    from torch._inductor import config as inductor
 
     def textbook(q, k, v):
         return torch.softmax(q @ k.mT / 4.0, -1) @ v
@@ -107,8 +108,9 @@ def test_options_keep_inductor_from_recognising_attention():
     q = torch.randn(1, 2, 64, 16)
     for name, options in (("default", None), ("ours", _OPTIONS)):
         counters["inductor"].clear()
-        # From its cache on disk Inductor takes the graph as it was rewritten, and counts nothing.
-        with torch.no_grad(), config.patch(force_disable_caches=True):
+        # From the caches on disk the graph comes as it was rewritten, and nothing is counted.
+        uncached = inductor.patch(fx_graph_cache=False), autograd.patch(enable_autograd_cache=False)
+        with torch.no_grad(), uncached[0], uncached[1]:
             compile_afresh(textbook, options)(q, q, q)
         rewrites[name] = counters["inductor"]["fuse_attention"]
     assert rewrites == {"default": 1, "ours": 0}
