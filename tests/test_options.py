@@ -112,3 +112,15 @@ def test_cells_are_not_timed_side_by_side(monkeypatch):
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     with pytest.raises(ValueError, match="run without -n"):
         selection._refuse_xdist(config)
+
+
+@pytest.mark.parametrize("variable", [None, "~/runs", "elsewhere"])
+def test_suites_write_runs_where_results_reads_them(monkeypatch, variable):
+    """Neither package may import the other, so the rule stands in both: it must be one rule."""
+    from results import store
+
+    monkeypatch.delenv("ATTNBENCH_STORE", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("ATTNBENCH_STORE", variable)
+    assert options.store_folder(None) == store.store_folder(None)
+    assert options.store_folder("given") == store.store_folder("given")
