@@ -154,3 +154,11 @@ def test_the_speed_of_a_probe_is_that_of_its_fastest_call():
     speed = probe_speeds([uneven], "cpu", "float32", lambda: None)["fast"]
     work = cost.flop(Problem(B=1, T_q=512, T_kv=512, H=8, d_h=64), "forward")
     assert 0.03 <= work / speed < 0.045
+
+
+def test_a_second_dtype_gets_its_turns():
+    """It stood behind every rung of the first and got no cell of the default budget."""
+    both = LADDER + tuple(p.with_(dtype="bfloat16") for p in LADDER)
+    planned = plan(swept(Series("T", both)), budget=Budget.of("quick", 8.0))
+    ran = {p.cell.problem.dtype for p in planned if p.decision == "run"}
+    assert ran == {"float32", "bfloat16"}

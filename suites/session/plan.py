@@ -135,12 +135,13 @@ def _beyond(budget: Budget) -> str:
 
 def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
     """The cells of one problem together, problems taken in turn from each series."""
-    by_series: dict[tuple[str, str], dict[Problem, list[Cell]]] = {}
-    steps: dict[tuple[str, str], int] = {}
+    by_series: dict[tuple[str, str, str], dict[Problem, list[Cell]]] = {}
+    steps: dict[tuple[str, str, str], int] = {}
     for cell in cells:
-        rungs = by_series.setdefault((cell.suite, cell.series), {})
-        rungs.setdefault(cell.problem, []).append(cell)
-        steps[cell.suite, cell.series] = cell.rungs_per_turn
+        # A second dtype is a ladder of its own: behind the first it would never get a turn.
+        name = (cell.suite, cell.series, cell.problem.dtype)
+        by_series.setdefault(name, {}).setdefault(cell.problem, []).append(cell)
+        steps[name] = cell.rungs_per_turn
     # The series that takes the most rungs a turn goes first.
     ladders = sorted(by_series, key=lambda name: -steps[name])
     taken: list[Cell] = []
