@@ -84,6 +84,13 @@ def test_at_most_eight_names_the_longest_first():
     assert _telling(events) == tuple(f"aten::op{i}" for i in range(20, 12, -1))
 
 
+def test_the_chosen_operator_is_named_however_many_took_longer():
+    events = [_Event(f"aten::op{i}", float(i), False) for i in range(1, 21)]
+    chosen = _Event("aten::_scaled_dot_product_attention_math", 0.5, False)
+    longest = tuple(f"aten::op{i}" for i in range(20, 13, -1))
+    assert _telling([*events, chosen]) == (*longest, chosen.name)
+
+
 def test_beside_kernels_only_kernels_and_the_chosen_operator_are_telling():
     events = [
         _Event("aten::_scaled_dot_product_cudnn_attention", 50.0, False),
