@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from results.impossible import flagged
 from results.reading import Place, SchemaError, parse_strict
-from results.schema import Cell, read_cell
+from results.schema import Cell, check_version, read_cell
+from results.static_profile import StaticProfile, is_static, read_static
 
 # Of a whole journal that cannot be read, the first lines tell why.
 _NOTED = 3
 
 
-def read_journal(file: Path) -> tuple[list[Cell], list[str]]:
-    """The cells of a journal, the last line of each winning its first one's place, and notes.
+@dataclass(frozen=True)
+class Journal:
+    """What the lines of a journal say, and notes on those that say nothing."""
+
+    cells: tuple[Cell, ...] = ()
+    profiles: tuple[StaticProfile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_journal(file: Path) -> Journal:
+    """Cells and static profiles, the last line of each winning its first one's place, and notes.
 
     One line that is cut short or does not say what the schema says must not hide the others: it is
     left out, and the note says which and why.
     """
     if not file.is_file():
-        return [], ["there is no cells.jsonl: nothing was measured"]
+        return Journal(notes=("there is no cells.jsonl: nothing was measured",))
     latest: dict[tuple[str, int, str, str], Cell] = {}
+    profiles: dict[str, StaticProfile] = {}
     notes: list[str] = []
     # A multi-byte character cut in half must not hide the lines before it.
     text = file.read_text(encoding="utf-8", errors="replace")
@@ -30,15 +42,20 @@ def read_journal(file: Path) -> tuple[list[Cell], list[str]]:
             continue
         place = Place(file.name, number)
         try:
-            cell = flagged(read_cell(parse_strict(line, place), place))
+            value = parse_strict(line, place)
+            if is_static(value):
+                check_version(value, place)
+                profile = read_static(value, place)
+                profiles[profile.cell] = profile
+            else:
+                cell = flagged(read_cell(value, place))
+                latest[cell.key] = cell
         except json.JSONDecodeError:
             notes.append(f"line {number} of {file.name} is cut short and left out")
         except SchemaError as error:
             notes.append(f"left out: {error}")
-        else:
-            latest[cell.key] = cell
     rest = len(notes) - _NOTED
     if rest > 0:
         lines = "line" if rest == 1 else "lines"
         notes[_NOTED:] = [f"{rest} more {lines} of {file.name} cannot be read and are left out"]
-    return list(latest.values()), notes
+    return Journal(tuple(latest.values()), tuple(profiles.values()), tuple(notes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from impls.interface.problem import Problem
 from results.reading import Place, read_record
 from results.schema import STATUSES, Cell, check_version
+from results.static_profile import StaticProfile
 
 
 @dataclass(frozen=True)
@@ -150,13 +151,14 @@ class Running:
 
 @dataclass(frozen=True)
 class Header:
-    """What `run.json` says of a run."""
+    """What `run.json` says of a run; `kind` is "timed", or "static" where code was only read."""
 
     run: str
     created_utc: str
     machine_key: str
     device: str
     settings: Settings
+    kind: str = "timed"
     finished_utc: str | None = None
     interrupted: bool = False
     commit: str | None = None
@@ -177,6 +179,7 @@ class Run:
             tells whether it still goes on.
         notes: what a reader should know of the files, "1 line … cut short" for instance.
         running: the cell being measured now, where the run is in progress.
+        profiles: the static profiles among the lines of the journal: `cells` has the others.
     """
 
     path: Path
@@ -185,6 +188,7 @@ class Run:
     state: str
     notes: tuple[str, ...] = ()
     running: Running | None = None
+    profiles: tuple[StaticProfile, ...] = ()
 
     @property
     def name(self) -> str:
@@ -208,11 +212,11 @@ class Run:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Cells by status, in the order of `STATUSES`, without zeros."""
-        return count_statuses(self.cells)
+        """Cells and profiles by status, in the order of `STATUSES`, without zeros."""
+        return count_statuses((*self.cells, *self.profiles))
 
 
-def count_statuses(cells: tuple[Cell, ...]) -> dict[str, int]:
+def count_statuses(cells: Iterable[Cell | StaticProfile]) -> dict[str, int]:
     """Cells by status, in the order of `STATUSES`, without zeros."""
     counted = Counter(cell.status for cell in cells)
     return {status: counted[status] for status in STATUSES if counted[status]}

@@ -3,7 +3,8 @@
 A run is a folder `results/runs/<machine-key>/<utc>-<commit>/`:
 
 - `run.json`: environment, ceilings, settings and the plan, see `results.run`.
-- `cells.jsonl`: the journal, one line a finished cell, see `Cell`.
+- `cells.jsonl`: the journal, one line a finished cell, see `Cell`; of `"kind": "static"`, see
+  `results.static_profile`.
 - `running.json`: the cell being measured, there only meanwhile, see `results.run.Running`.
 - `launch-<n>.json`: pytest-benchmark's own JSON; nothing here reads it.
 

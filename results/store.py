@@ -71,18 +71,27 @@ def summarize(path: Path) -> RunSummary:
         return RunSummary(path, name, machine_key, error=str(error))
 
 
-def find_run(name: str | Path = "latest", store: str | Path | None = None) -> Path:
+def find_run(
+    name: str | Path = "latest", store: str | Path | None = None, *, kind: str | None = None
+) -> Path:
     """The folder of the run called so.
 
-    `name` is "latest", a run's name, a beginning of it, `<machine-key>/<name>`, or a path.
+    `name` is "latest", a run's name, a beginning of it, `<machine-key>/<name>`, or a path; "latest"
+    is of all runs, or of those of one `kind`, "timed" or "static".
 
     Raises:
         RunNotFound: none is called so, or several; the message offers close names.
     """
     if name == "latest":
-        readable = [s for s in list_runs(store) if s.header is not None]
+        readable = [
+            s for s in list_runs(store) if s.header and (kind is None or s.header.kind == kind)
+        ]
         if not readable:
-            raise RunNotFound(f"no runs in {store_folder(store)}: make one with `make bench`")
+            if kind == "static":
+                what, command = "static runs", "python -m suites static"
+            else:
+                what, command = "runs", "make bench"
+            raise RunNotFound(f"no {what} in {store_folder(store)}: make one with `{command}`")
         return readable[0].path
     if (Path(name) / "run.json").is_file():
         return Path(name).absolute()
@@ -111,7 +120,8 @@ def load_run(path: str | Path) -> Run:
     """
     path = Path(path)
     header = _header(path)
-    cells, notes = read_journal(path / "cells.jsonl")
+    journal = read_journal(path / "cells.jsonl")
+    cells = list(journal.cells)
     running = _running(path / "running.json")
     is_alive = running is not None and is_process(running.pid, running.pid_started)
     if running is not None and not is_alive:
@@ -123,8 +133,9 @@ def load_run(path: str | Path) -> Run:
         header=header,
         cells=tuple(cells),
         state=_state(header, running, is_alive),
-        notes=tuple(notes),
+        notes=journal.notes,
         running=running if is_alive else None,
+        profiles=journal.profiles,
     )
 
 
