@@ -8,6 +8,7 @@ measured ceilings, never mixed with them. `confidence` is A (published and repro
 from __future__ import annotations
 
 import csv
+import difflib
 import functools
 import re
 from dataclasses import dataclass
@@ -90,6 +91,20 @@ def datasheet(
             away = 0.0 if memory_bytes is None else abs(memory_bytes / row.memory_bytes - 1)
             return row if fits_sm and away <= MEMORY_TOLERANCE else None
     return None
+
+
+def device_row(key: str) -> DeviceRow:
+    """The row called `key`, in whatever case.
+
+    Raises:
+        ValueError: there is none; the message offers close keys and lists all.
+    """
+    rows = {row.key: row for row in device_rows()}
+    if key.lower() not in rows:
+        close = difflib.get_close_matches(key.lower(), rows, n=3)
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        raise ValueError(f'no device "{key}": {hint}known: {", ".join(rows)}')
+    return rows[key.lower()]
 
 
 @functools.cache

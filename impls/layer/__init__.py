@@ -1,0 +1,1 @@
+"""The layer around the core: projections, caches, model shapes. Nothing is imported here."""
