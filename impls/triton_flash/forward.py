@@ -3,58 +3,13 @@
 import triton
 import triton.language as tl
 
-# NAMES: i_ index, o_ offsets, m_ mask, p_ pointer, b_ block held in registers. A head size is held
-# as one or two chunks, A and B, each a power of two: d_h = 96 is 64 + 32 rather than 128, which
-# saves the matrix unit a quarter of its work. Where d_h is no such sum, chunk A is padded.
+from impls.triton_flash.rows import load_rows, store_rows
+
+# NAMES: i_ index, o_ offsets, m_ mask, p_ pointer, b_ block held in registers. Head sizes are held
+# as one or two chunks, A and B: see rows.py.
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
-
-
-@triton.jit
-def _load_rows(
-    p_base,
-    o_rows,
-    stride,
-    T,
-    D: tl.constexpr,
-    FROM: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHECKS_ROWS: tl.constexpr,
-):
-    """Columns FROM to FROM + CHUNK of some rows; zero beyond row T and beyond column D."""
-    o_d = FROM + tl.arange(0, CHUNK)
-    # A row offset may pass 2³¹ elements even where T is short: the stride is free.
-    p_tile = p_base + o_rows[:, None].to(tl.int64) * stride + o_d[None, :]  # (rows, CHUNK)
-    if FROM + CHUNK > D:
-        if CHECKS_ROWS:
-            b_rows = tl.load(p_tile, mask=(o_rows[:, None] < T) & (o_d[None, :] < D), other=0.0)
-        else:
-            b_rows = tl.load(p_tile, mask=o_d[None, :] < D, other=0.0)
-    elif CHECKS_ROWS:
-        b_rows = tl.load(p_tile, mask=o_rows[:, None] < T, other=0.0)
-    else:
-        b_rows = tl.load(p_tile)
-    return b_rows
-
-
-@triton.jit
-def _store_rows(
-    p_base,
-    o_rows,
-    stride,
-    T,
-    b_rows,
-    D: tl.constexpr,
-    FROM: tl.constexpr,
-    CHUNK: tl.constexpr,
-):
-    o_d = FROM + tl.arange(0, CHUNK)
-    p_tile = p_base + o_rows[:, None].to(tl.int64) * stride + o_d[None, :]  # (rows, CHUNK)
-    m_tile = o_rows[:, None] < T
-    if FROM + CHUNK > D:
-        m_tile = m_tile & (o_d[None, :] < D)
-    tl.store(p_tile, b_rows.to(p_base.dtype.element_ty), mask=m_tile)
 
 
 @triton.jit
@@ -95,10 +50,10 @@ def _over_keys(
     # pyright takes tl.range for what it is outside kernels.
     for i_kv in tl.range(start, end, BLOCK_KV):  # pyright: ignore[reportGeneralTypeIssues]
         o_kv = i_kv + tl.arange(0, BLOCK_KV)
-        b_k = _load_rows(p_k, o_kv, stride_k_t, T_kv, D_H, 0, D_H_A, IS_MASKED)
+        b_k = load_rows(p_k, o_kv, stride_k_t, T_kv, D_H, 0, D_H_A, IS_MASKED)
         b_s = tl.dot(b_q_a, tl.trans(b_k), input_precision=PRECISION)  # (BLOCK_Q, BLOCK_KV)
         if D_H_B > 0:
-            b_k = _load_rows(p_k, o_kv, stride_k_t, T_kv, D_H, D_H_A, D_H_B, IS_MASKED)
+            b_k = load_rows(p_k, o_kv, stride_k_t, T_kv, D_H, D_H_A, D_H_B, IS_MASKED)
             b_s = tl.dot(b_q_b, tl.trans(b_k), b_s, input_precision=PRECISION)
         # Raw scores are masked and the scale (above zero, the launcher sees to it) is applied
         # in exp2's argument: one fused multiply-add instead of two instructions a score.
@@ -118,12 +73,12 @@ def _over_keys(
         b_rescale = tl.exp2(b_max - b_shift)  # (BLOCK_Q,)
         b_sum = b_sum * b_rescale + tl.sum(b_p, 1)
         b_max = b_new_max
-        b_v = _load_rows(p_v, o_kv, stride_v_t, T_kv, D_V, 0, D_V_A, IS_MASKED)
+        b_v = load_rows(p_v, o_kv, stride_v_t, T_kv, D_V, 0, D_V_A, IS_MASKED)
         b_p = b_p.to(b_v.dtype)
         b_out_a = b_out_a * b_rescale[:, None]
         b_out_a = tl.dot(b_p, b_v, b_out_a, input_precision=PRECISION)  # (BLOCK_Q, D_V_A)
         if D_V_B > 0:
-            b_v = _load_rows(p_v, o_kv, stride_v_t, T_kv, D_V, D_V_A, D_V_B, IS_MASKED)
+            b_v = load_rows(p_v, o_kv, stride_v_t, T_kv, D_V, D_V_A, D_V_B, IS_MASKED)
             b_out_b = b_out_b * b_rescale[:, None]
             b_out_b = tl.dot(b_p, b_v, b_out_b, input_precision=PRECISION)  # (BLOCK_Q, D_V_B)
     return b_out_a, b_out_b, b_sum, b_max
@@ -189,10 +144,10 @@ def triton_flash_forward(
 
     first = i_block * BLOCK_Q
     o_q = first + tl.arange(0, BLOCK_Q)
-    b_q_a = _load_rows(p_q, o_q, stride_q_t, T_q, D_H, 0, D_H_A, True)  # (BLOCK_Q, D_H_A)
+    b_q_a = load_rows(p_q, o_q, stride_q_t, T_q, D_H, 0, D_H_A, True)  # (BLOCK_Q, D_H_A)
     b_q_b = b_q_a
     if D_H_B > 0:
-        b_q_b = _load_rows(p_q, o_q, stride_q_t, T_q, D_H, D_H_A, D_H_B, True)  # (BLOCK_Q, D_H_B)
+        b_q_b = load_rows(p_q, o_q, stride_q_t, T_q, D_H, D_H_A, D_H_B, True)  # (BLOCK_Q, D_H_B)
     b_max = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     b_sum = tl.zeros([BLOCK_Q], tl.float32)
     b_out_a = tl.zeros([BLOCK_Q, D_V_A], tl.float32)
@@ -236,7 +191,7 @@ def triton_flash_forward(
     b_divisor = tl.where(m_dead, 1.0, b_sum)
     b_lse = tl.where(m_dead, -float("inf"), (b_max + tl.log2(b_divisor)) * LN_2)  # (BLOCK_Q,)
     tl.store(p_lse + i_bh.to(tl.int64) * T_q + o_q, b_lse, mask=o_q < T_q)
-    _store_rows(p_out, o_q, stride_out_t, T_q, b_out_a / b_divisor[:, None], D_V, 0, D_V_A)
+    store_rows(p_out, o_q, stride_out_t, T_q, b_out_a / b_divisor[:, None], D_V, 0, D_V_A)
     if D_V_B > 0:
         b_out_b = b_out_b / b_divisor[:, None]
-        _store_rows(p_out, o_q, stride_out_t, T_q, b_out_b, D_V, D_V_A, D_V_B)
+        store_rows(p_out, o_q, stride_out_t, T_q, b_out_b, D_V, D_V_A, D_V_B)
