@@ -93,6 +93,16 @@ def chunks(d: int, splits: bool) -> tuple[int, int]:
     return max(16, 1 << max(d - 1, 0).bit_length()), 0
 
 
+def head_constants(d_h: int, d_v: int, splits: bool) -> dict[str, int]:
+    """The compile-time arguments of a kernel that say how its head sizes are held, by name."""
+    D_H_A, D_H_B = chunks(d_h, splits)
+    D_V_A, D_V_B = chunks(d_v, splits)
+    return {
+        **{"D_H": d_h, "D_H_A": D_H_A, "D_H_B": D_H_B},
+        **{"D_V": d_v, "D_V_A": D_V_A, "D_V_B": D_V_B},
+    }
+
+
 def _architecture(capability: int) -> str:
     """Whose rows to use. sm_120 multiplies as sm_80 does, with as little shared memory as sm_86."""
     if 90 <= capability < 100:

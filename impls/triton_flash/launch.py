@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from impls.interface.attention import Unsupported
-from impls.triton_flash.blocks import Blocks, blocks_for, chunks, splits_heads
+from impls.triton_flash.blocks import Blocks, blocks_for, head_constants, splits_heads
 from impls.triton_flash.interpreter import is_interpreting, mend_bf16
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -58,8 +58,6 @@ def attend(
         q, scale = (-q, -scale) if scale < 0.0 else (q * 0.0, 1.0)
     if window is not None and window >= T_kv:
         window = None  # it hides no key, and small numbers cannot overflow
-    D_H_A, D_H_B = chunks(d_h, splits)
-    D_V_A, D_V_B = chunks(d_v, splits)
 
     # Triton looks up the device that is current, not the one the tensors are on.
     on_device = torch.cuda.device(q.device) if q.is_cuda else contextlib.nullcontext()
@@ -80,12 +78,7 @@ def attend(
             T_q,
             T_kv,
             window or 0,
-            D_H=d_h,
-            D_H_A=D_H_A,
-            D_H_B=D_H_B,
-            D_V=d_v,
-            D_V_A=D_V_A,
-            D_V_B=D_V_B,
+            **head_constants(d_h, d_v, splits),
             BLOCK_Q=blocks.BLOCK_Q,
             BLOCK_KV=blocks.BLOCK_KV,
             IS_CAUSAL=causal,
