@@ -131,7 +131,7 @@ def test_importing_triton_flash_imports_neither_triton_nor_the_kernel():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     modules, reason = child.stdout.splitlines()
-    assert modules == "['impls.triton_flash.interpreter']"
+    assert modules == "['impls.triton_flash.interpreter', 'impls.triton_flash.presence']"
     assert reason == "triton is not installed, ['triton is not installed']"
 
 

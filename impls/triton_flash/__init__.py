@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from impls.interface.attention import Capabilities, Implementation, Unsupported
-from impls.triton_flash.interpreter import is_interpreting, reasons_against_interpreting
+from impls.triton_flash.interpreter import is_interpreting
+from impls.triton_flash.presence import on_a_cpu, reasons_against_running
 
 if TYPE_CHECKING:
     import torch
 
     from impls.interface.problem import Problem
-
-ON_A_CPU = (
-    "runs on CUDA; on a CPU it is proven in Triton's interpreter "
-    "by `python -m impls check triton_flash`"
-)
-OLDEST_CAPABILITY = 80
 
 
 def attention(
@@ -59,7 +54,7 @@ def attention_with_lse(
 
     reasons: list[str] = []
     if not is_interpreting() and q.device.type != "cuda":
-        reasons.append(ON_A_CPU)
+        reasons.append(on_a_cpu("triton_flash"))
     if mask is not None:
         reasons.append("mask is not supported")
     if softcap is not None:
@@ -75,28 +70,7 @@ def attention_with_lse(
 
 def unavailable(device: str) -> list[str]:
     """Reasons why no call can succeed in this process on this device."""
-    import torch
-
-    if is_interpreting():
-        return reasons_against_interpreting()
-    reasons = []
-    try:
-        import triton  # noqa: F401  only whether it is there is asked
-    except ImportError as error:
-        if error.name != "triton":
-            raise
-        reasons.append("triton is not installed")
-    if device != "cuda":
-        # Without triton nor can the interpreter prove it.
-        return reasons or [ON_A_CPU]
-    if not torch.cuda.is_available():
-        built = torch.version.cuda is not None
-        reasons.append("no CUDA GPU is active" if built else "torch is built without CUDA")
-    else:
-        major, minor = torch.cuda.get_device_capability()
-        if 10 * major + minor < OLDEST_CAPABILITY:
-            reasons.append(f"compute capability {major}.{minor} is below 8.0")
-    return reasons
+    return reasons_against_running("triton_flash", device)
 
 
 def _too_large_a_grid(problem: Problem, device: str, needs: frozenset[str]) -> list[str]:
