@@ -47,15 +47,11 @@ def attend(
         splits = splits_heads(capability)
     if blocks is None:
         blocks = blocks_for(capability, max(d_h, d_v), q.element_size())
-    out = _empty_like_q(q, d_v)
+    out = empty_like_q(q, d_v)
     lse = q.new_empty(B, H, T_q, dtype=torch.float32)
     if lse.numel() == 0:
         return out, lse
-    if scale is None:
-        scale = 1.0 / math.sqrt(d_h) if d_h else 1.0
-    if scale <= 0.0:
-        # The kernel scales maxima, which needs a scale above zero; changing a sign is exact.
-        q, scale = (-q, -scale) if scale < 0.0 else (q * 0.0, 1.0)
+    q, scale = with_scale_above_zero(q, scale)
     if window is not None and window >= T_kv:
         window = None  # it hides no key, and small numbers cannot overflow
 
@@ -124,17 +120,30 @@ def capability_of(device: torch.device) -> int | None:
     return 10 * major + minor
 
 
+def with_scale_above_zero(q: torch.Tensor, scale: float | None) -> tuple[torch.Tensor, float]:
+    """The same scores by a scale above zero, as the kernels scale maxima → (q, scale).
+
+    None is 1/sqrt(d_h). Changing a sign is exact.
+    """
+    d_h = q.shape[3]
+    if scale is None:
+        scale = 1.0 / math.sqrt(d_h) if d_h else 1.0
+    if scale > 0.0:
+        return q, scale
+    return (-q, -scale) if scale < 0.0 else (q * 0.0, 1.0)
+
+
+def empty_like_q(q: torch.Tensor, d_v: int) -> torch.Tensor:
+    """An output in q's own order of T and H, so that heads can be joined without a copy."""
+    B, H, T_q, _ = q.shape
+    if q.stride(2) > q.stride(1):
+        return q.new_empty(B, T_q, H, d_v).transpose(1, 2)
+    return q.new_empty(B, H, T_q, d_v)
+
+
 def _kernel() -> Any:
     if is_interpreting():
         mend_bf16()
     from impls.triton_flash.forward import triton_flash_forward
 
     return triton_flash_forward
-
-
-def _empty_like_q(q: torch.Tensor, d_v: int) -> torch.Tensor:
-    """An output in q's own order of T and H, so that heads can be joined without a copy."""
-    B, H, T_q, _ = q.shape
-    if q.stride(2) > q.stride(1):
-        return q.new_empty(B, T_q, H, d_v).transpose(1, 2)
-    return q.new_empty(B, H, T_q, d_v)
