@@ -25,10 +25,10 @@ class Journal:
 
 
 def read_journal(file: Path) -> Journal:
-    """Cells and static profiles, the last line of each winning its first one's place, and notes.
+    """Cells and static profiles, and notes; of several lines of one the last counts.
 
-    One line that is cut short or does not say what the schema says must not hide the others: it is
-    left out, and the note says which and why.
+    The last takes the first one's place. One line that is cut short or does not say what the
+    schema says must not hide the others: it is left out, and the note says which and why.
     """
     if not file.is_file():
         return Journal(notes=("there is no cells.jsonl: nothing was measured",))
