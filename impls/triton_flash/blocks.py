@@ -68,7 +68,7 @@ def blocks_for(capability: int | None, d: int, element_bytes: int) -> Blocks:
     """
     if capability is None:
         return INTERPRETED
-    rows = _TABLE[_architecture(capability), element_bytes]
+    rows = _TABLE[architecture(capability), element_bytes]
     return next(blocks for largest, blocks in rows if d <= largest)
 
 
@@ -78,7 +78,7 @@ def splits_heads(capability: int | None) -> bool:
     Not where matrix products go through tensor memory: two of them into one accumulator are
     miscompiled there (https://github.com/triton-lang/triton/issues/10821).
     """
-    return capability is None or _architecture(capability) != "sm_100"
+    return capability is None or architecture(capability) != "sm_100"
 
 
 def chunks(d: int, splits: bool) -> tuple[int, int]:
@@ -103,8 +103,11 @@ def head_constants(d_h: int, d_v: int, splits: bool) -> dict[str, int]:
     }
 
 
-def _architecture(capability: int) -> str:
-    """Whose rows to use. sm_120 multiplies as sm_80 does, with as little shared memory as sm_86."""
+def architecture(capability: int) -> str:
+    """Whose table a device uses: "sm_90" for 90, and "sm_80" for 120.
+
+    sm_120 multiplies as sm_80 does, with as little shared memory as sm_86.
+    """
     if 90 <= capability < 100:
         return "sm_90"
     return "sm_100" if 100 <= capability < 120 else "sm_80"
