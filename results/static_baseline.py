@@ -165,7 +165,7 @@ def write_baselines(
 
 
 def baseline_text(lines: Sequence[Accepted], source: Mapping[str, Any]) -> str:
-    """A file's text: one line that says where it is from, then a line for each profile, sorted."""
+    """A file's text: a line that says where it is from, then a line a profile, sorted."""
     head = {"schema": SCHEMA_VERSION, "kind": KIND, "accepted": dict(source)}
     start = json.dumps(head, ensure_ascii=False)[:-1]
     body = ",\n".join(_line(one) for one in sorted(lines, key=_order))

@@ -32,7 +32,7 @@ _SAME = "nothing to accept: the baseline says the same"
 
 
 def gate(options: argparse.Namespace, store: Path) -> int:
-    """Judge a run against the baseline, or the second of two runs against the first → exit code.
+    """Judge a run against the baseline, or the second of two against the first → exit code.
 
     Raises:
         RunNotFound, SchemaError, OSError: as reading raises them.

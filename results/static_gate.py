@@ -190,7 +190,7 @@ def _another_compiler(profile: StaticProfile, rest: Sequence[Accepted]) -> Accep
 
 
 def belongs(one: Accepted, profiles: Sequence[StaticProfile]) -> bool:
-    """Whether the run should have had it: its Triton is the run's, its ptxas is not another one."""
+    """Whether the run should have it: its Triton is the run's, its ptxas not another one."""
     same_subject = [p for p in profiles if p.subject == one.subject]
     is_another_ptxas = bool(same_subject) and all(p.ptxas != one.ptxas for p in same_subject)
     return one.triton in {p.triton for p in profiles} and not is_another_ptxas
