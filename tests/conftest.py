@@ -1,4 +1,4 @@
-"""What tests of several subjects share: one thread, and run folders written by hand."""
+"""What tests of several subjects share: one thread, run folders by hand, time by hand."""
 
 import os
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.fake_run import write_run
+from tests.fake_time import FakeTime
 
 
 def pytest_configure() -> None:
@@ -16,6 +17,18 @@ def pytest_configure() -> None:
     """
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def fake_time(monkeypatch) -> FakeTime:
+    """The time of everything that plans, measures or takes samples: it passes by calls alone."""
+    from suites.measure import cpu_clock, cuda_clock
+    from suites.session import cell, plan
+
+    fake = FakeTime()
+    for module in (cpu_clock, cuda_clock, cell, plan):
+        monkeypatch.setattr(module, "time", fake)
+    return fake
 
 
 @pytest.fixture

@@ -29,6 +29,20 @@ FIRST = Samples(
 )
 
 
+@pytest.fixture
+def naive(fake_time):
+    """Naive attention that takes a millisecond."""
+    return taking(1e-3, fake_time)
+
+
+def taking(seconds, fake_time):
+    def forward(q, k, v, **arguments):
+        fake_time.compute(seconds)
+        return NAIVE.forward(q, k, v, **arguments)
+
+    return fake(forward)
+
+
 class Sink:
     def __init__(self) -> None:
         self.samples_s: list[float] = []
@@ -64,8 +78,8 @@ def looks_at(kernel):
     return fields, written, wrong, sink
 
 
-def test_every_look_writes_the_cell_anew_with_more_samples():
-    fields, written, wrong, sink = looks_at(NAIVE)
+def test_every_look_writes_the_cell_anew_with_more_samples(naive):
+    fields, written, wrong, sink = looks_at(naive)
     assert len(written) == LOOKS - 1 and wrong == []
     counts = [fields["timing"]["n"], *(record["timing"]["n"] for record in written)]
     assert counts == sorted(counts) and counts[0] < counts[-1]
@@ -74,12 +88,17 @@ def test_every_look_writes_the_cell_anew_with_more_samples():
     assert all("samples" not in record for record in written)
 
 
-def test_a_kernel_that_turns_wrong_later_is_caught_by_a_look():
+def test_a_cell_whose_samples_span_a_second_is_not_looked_at_again(fake_time):
+    _, written, wrong, _ = looks_at(taking(0.3, fake_time))
+    assert (written, wrong) == ([], [])
+
+
+def test_a_kernel_that_turns_wrong_later_is_caught_by_a_look(naive):
     calls = [0]
 
     def turning(q, k, v, **arguments):
         calls[0] += 1
-        return NAIVE.forward(q, k, v, **arguments) * (1.0 if calls[0] <= first_calls else 1.1)
+        return naive.forward(q, k, v, **arguments) * (1.0 if calls[0] <= first_calls else 1.1)
 
     first_calls = 10**9
     cell, memory = cell_of(fake(turning)), ProblemMemory()
@@ -92,14 +111,14 @@ def test_a_kernel_that_turns_wrong_later_is_caught_by_a_look():
     assert wrong == [cell] and [record["status"] for record in written] == ["wrong"]
 
 
-def test_a_look_that_raises_changes_nothing():
+def test_a_look_that_raises_changes_nothing(naive):
     calls = [0]
 
     def tiring(q, k, v, **arguments):
         calls[0] += 1
         if calls[0] > limit:
             raise RuntimeError("no more")
-        return NAIVE.forward(q, k, v, **arguments)
+        return naive.forward(q, k, v, **arguments)
 
     limit = 10**9
     cell, memory = cell_of(fake(tiring)), ProblemMemory()
