@@ -11,9 +11,9 @@ import platform
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
 _POLICY = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 64 << 20))
 
-# Which sets of a cache small pages share is chance, and stays so for the life of a process: launches
-# differ by several per cent. Pages of 2 MiB hold a score matrix whole. Below the trim threshold,
-# so that the heap keeps them; it is address space, taken from memory only where it is used.
+# Which sets of a cache small pages share is chance, and stays so for the life of a process:
+# launches differ by several per cent. Pages of 2 MiB hold a score matrix whole. Below the trim
+# threshold, so that the heap keeps it; it is address space, memory only where it is used.
 HUGE_BYTES = 1536 << 20
 
 NOT_GLIBC = "default (not glibc)"
