@@ -8,11 +8,11 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
-from impls.interface.cost import CONVENTIONS, Cost, cost
-from impls.interface.problem import PASSES, Problem
+from impls.interface.terminal import console
+from impls.layer import cost_command
 
 _EXAMPLES = """examples:
   python -m impls list
@@ -24,9 +24,6 @@ _LIST_EXAMPLES = """examples:
 _CHECK_EXAMPLES = """examples:
   python -m impls check naive sdpa_flash
   python -m impls check --impl mykernel.py:attention"""
-_COST_EXAMPLES = """examples:
-  python -m impls cost --problem "B=4,T=8192,H=32,H_kv=8,d_h=128,causal,bfloat16"
-  python -m impls cost --problem "T_q=1,T_kv=65536,H=32,d_h=128" --json"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +62,10 @@ def _parser() -> argparse.ArgumentParser:
         "check", _check, "try the conformance matrix, against float64", _CHECK_EXAMPLES
     )
     costing = command(
-        "cost", _cost, "pairs, FLOP, exponentials and bytes of a problem", _COST_EXAMPLES
+        "cost",
+        cost_command.run,
+        "FLOP and bytes of a problem; parameters, cache and bounds of a model's attention",
+        cost_command.EXAMPLES,
     )
     checking.add_argument("names", nargs="*", metavar="NAME", help="which; all without a name")
     for added in (listing, checking):
@@ -77,8 +77,7 @@ def _parser() -> argparse.ArgumentParser:
             metavar="x.y:function",
             help="bring a kernel: package.module:function or path/to/file.py:function; repeatable",
         )
-    costing.add_argument("--problem", required=True, help='"B=4,T=8192,H=32,d_h=128,causal"')
-    costing.add_argument("--flop-convention", choices=CONVENTIONS, default="exact")
+    cost_command.add_arguments(costing)
     return parser
 
 
@@ -98,7 +97,7 @@ def _list(given: argparse.Namespace) -> int:
         records = [_described(one, version, why, device) for one, version, why in rows]
         print(json.dumps(records, indent=2))
         return 0
-    print_implementations(_console(), rows, device)
+    print_implementations(console(), rows, device)
     available = sum(not reasons for _, _, reasons in rows)
     print(f"{available} of {len(rows)} implementations are available on {device}")
     return 0
@@ -180,25 +179,9 @@ def _check(given: argparse.Namespace) -> int:
         print(json.dumps(record, indent=2, allow_nan=False))
         print(line, file=sys.stderr)
     else:
-        print_conformance(_console(), found, unavailable)
+        print_conformance(console(), found, unavailable)
         print(f"\n{line}")
     return 0 if ok else 1
-
-
-def _cost(given: argparse.Namespace) -> int:
-    problem = Problem.parse(given.problem)
-    costs: dict[str, Cost] = {
-        pass_: cost(problem, pass_, given.flop_convention) for pass_ in PASSES
-    }
-    if given.json:
-        passes = {p: asdict(c) | {"flop_per_byte": c.intensity} for p, c in costs.items()}
-        print(json.dumps({"problem": problem.to_json(), "passes": passes}, indent=2))
-        return 0
-    from impls.interface.tables import print_cost
-
-    print(f"{problem.id} ({given.flop_convention} FLOP convention)")
-    print_cost(_console(), costs)
-    return 0
 
 
 def _device(asked: str) -> str:
@@ -211,13 +194,6 @@ def _device(asked: str) -> str:
     if chosen.notice:
         print(f"WARNING: {chosen.notice}", file=sys.stderr)
     return chosen.device
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    # Reports are read in logs too: 80 columns there whatever the terminal of the moment.
-    return Console(width=None if sys.stdout.isatty() else 80, highlight=False, soft_wrap=False)
 
 
 def _progress(text: str) -> None:

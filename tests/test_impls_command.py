@@ -137,11 +137,11 @@ def test_a_gpu_that_torch_cannot_use_is_told_before_the_cpu_is_taken(
     assert "GPU present but unusable: torch built without CUDA" in capsys.readouterr().err
 
 
-def test_help_of_each_command_has_two_examples(capsys):
-    for command in ("list", "check", "cost"):
+def test_help_of_each_command_has_two_examples_or_one_for_each_thing_it_counts(capsys):
+    for command, examples in (("list", 2), ("check", 2), ("cost", 5)):
         with pytest.raises(SystemExit):
             main([command, "--help"])
-        assert capsys.readouterr().out.count("\n  python -m impls ") == 2
+        assert capsys.readouterr().out.count("\n  python -m impls ") == examples
 
 
 def test_list_tells_what_is_supported_or_why_it_is_not_available(kernel, capsys):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from impls.interface import cost
-from impls.interface.layer_shape import LayerShape, ModelShape
+from impls.interface.layer_shape import LayerShape, Shape
 from impls.interface.problem import DTYPE_BYTES, Problem
 
 # Beyond this no length is looked for: the core never reaches the projections.
@@ -42,8 +42,8 @@ class LayerFlop:
         return self.core / self.total
 
 
-def weights(layer: LayerShape) -> int:
-    """The weights of one layer's matrices, no biases or norms.
+def weights(shape: Shape) -> int:
+    """The weights of the matrices of a layer, or of all layers of a stack; no biases or norms.
 
     Heads: 2·d_model·d_h·(H + H_kv). Latent (DeepSeek-V2, 2024, appendix C): queries through d_c_q,
     or from d_model directly; the latent and the shared rotary key; the two matrices that make each
@@ -52,17 +52,18 @@ def weights(layer: LayerShape) -> int:
     >>> weights(LayerShape(d_model=512, H=8))
     1048576
     """
-    if layer.latent is None:
-        return cost.parameters(d_model=layer.d_model, H=layer.H, d_h=layer.d_h, H_kv=layer.H_kv)
-    of, heads = layer.latent, layer.H
-    query = heads * (layer.d_h + of.d_R)
-    if of.d_c_q is None:
-        queries = layer.d_model * query
-    else:
-        queries = of.d_c_q * (layer.d_model + query)
-    down = layer.d_model * (of.d_c + of.d_R)
-    up = of.d_c * heads * (layer.d_h + of.d_v)
-    return queries + down + up + heads * of.d_v * layer.d_model
+    return sum(count * _weights(layer) for layer, count in shape.layers)
+
+
+def _weights(layer: LayerShape) -> int:
+    d_model, H, d_h, of = layer.d_model, layer.H, layer.d_h, layer.latent
+    if of is None:
+        return cost.parameters(d_model=d_model, H=H, d_h=d_h, H_kv=layer.H_kv)
+    query = H * (d_h + of.d_R)
+    queries = d_model * query if of.d_c_q is None else of.d_c_q * (d_model + query)
+    down = d_model * (of.d_c + of.d_R)
+    up = of.d_c * H * (d_h + of.d_v)
+    return queries + down + up + H * of.d_v * d_model
 
 
 def biases(layer: LayerShape) -> int:
@@ -117,36 +118,36 @@ def decode_problem(layer: LayerShape, T: int, dtype: str = "float16", B: int = 1
     )
 
 
-def prefill_flop(shape: ModelShape, T: int) -> LayerFlop:
-    """The FLOP of T tokens computed at once through all layers, one sequence.
+def prefill_flop(shape: Shape, T: int) -> LayerFlop:
+    """The FLOP of T tokens of one sequence, computed at once through all layers.
 
-    >>> prefill_flop(ModelShape(LayerShape(d_model=512, H=8, is_causal=False)), 1024).core_share
+    >>> prefill_flop(LayerShape(d_model=512, H=8, is_causal=False), 1024).core_share
     0.5
     """
-    projections = 2 * T * weights(shape.layer) * shape.L
+    projections = 2 * T * weights(shape)
     core = sum(count * cost.flop(prefill_problem(layer, T)) for layer, count in shape.layers)
     return LayerFlop(projections, core, tokens=T)
 
 
-def decode_flop(shape: ModelShape, T: int) -> LayerFlop:
-    """The FLOP of one token that sees T keys, through all layers, one sequence.
+def decode_flop(shape: Shape, T: int) -> LayerFlop:
+    """The FLOP of one token that sees T keys, through all layers.
 
     An absorbed latent layer multiplies by the two up-projections once for its one token, as an
     expanded one does for a token's key and value: its projections cost the same.
     """
-    projections = 2 * weights(shape.layer) * shape.L
+    projections = 2 * weights(shape)
     core = sum(count * cost.flop(decode_problem(layer, T)) for layer, count in shape.layers)
     return LayerFlop(projections, core, tokens=1)
 
 
-def crossing_T(shape: ModelShape, flop: Callable[[ModelShape, int], LayerFlop]) -> int | None:
+def crossing_T(shape: Shape, flop: Callable[[Shape, int], LayerFlop]) -> int | None:
     """The least T at which the core costs what the projections cost; None if it never does.
 
     `flop` is `prefill_flop` or `decode_flop`. For heads, full: d_model·(1 + H_kv/H), which is
     2·d_model for MHA whatever d_h is; causal twice that less one, a token seeing (T + 1)/2 keys on
     average. A window may keep the core below for good.
 
-    >>> crossing_T(ModelShape(LayerShape(d_model=512, H=8)), prefill_flop)
+    >>> crossing_T(LayerShape(d_model=512, H=8), prefill_flop)
     2047
     """
 
@@ -166,20 +167,20 @@ def crossing_T(shape: ModelShape, flop: Callable[[ModelShape, int], LayerFlop]) 
     return above
 
 
-def cache_bytes(shape: ModelShape, T: int, dtype: str, B: int = 1) -> int:
+def cache_bytes(shape: Shape, T: int, dtype: str, B: int = 1) -> int:
     """The bytes that must be kept of T tokens: all of them, in layers with a window the last w.
 
     Heads: 2·H_kv·d_h elements a token and layer. Latent: d_c + d_R, whatever H is.
 
-    >>> cache_bytes(ModelShape(LayerShape(d_model=8192, H=64, H_kv=8), L=80), 4096, "float16")
+    >>> 80 * cache_bytes(LayerShape(d_model=8192, H=64, H_kv=8), 4096, "float16")
     1342177280
     """
     return sum(count * _layer_cache_bytes(layer, T, dtype, B) for layer, count in shape.layers)
 
 
-def weight_bytes(shape: ModelShape, dtype: str) -> int:
-    """The bytes of all layers' attention weights."""
-    return weights(shape.layer) * shape.L * DTYPE_BYTES[dtype]
+def weight_bytes(shape: Shape, dtype: str) -> int:
+    """The bytes of the attention weights of a layer, or of all layers of a stack."""
+    return weights(shape) * DTYPE_BYTES[dtype]
 
 
 def _layer_cache_bytes(layer: LayerShape, T: int, dtype: str, B: int) -> int:

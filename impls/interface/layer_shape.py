@@ -99,9 +99,10 @@ class LayerShape:
         """The same layer with a key and value head for each query head, and no latent."""
         return replace(self, H_kv=self.H, latent=None)
 
-    def with_(self, **changes: Any) -> LayerShape:
-        """The same layer with some fields changed."""
-        return replace(self, **changes)
+    @property
+    def layers(self) -> list[tuple[LayerShape, int]]:
+        """Itself, once: what counts a stack counts a layer too."""
+        return [(self, 1)]
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,13 @@ class ModelShape:
         ]
         return [(layer, count) for layer, count in kinds if count]
 
-    def with_layer(self, **changes: Any) -> ModelShape:
-        """The same stack of a layer with some fields changed."""
-        return replace(self, layer=replace(self.layer, **changes))
+    @property
+    def as_mha(self) -> ModelShape:
+        """The same stack with a key and value head for each query head, and no latent."""
+        return replace(self, layer=self.layer.as_mha)
+
+
+Shape = LayerShape | ModelShape
 
 
 def warnings_about(layer: LayerShape) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `python -m impls` prints: implementations, a conformance run, a cost, within 80 columns."""
+"""What `python -m impls` prints: implementations, a conformance run, within 80 columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from rich.text import Text
 from impls.interface.attention import NEEDS, Implementation, reasons_against
 from impls.interface.conformance import Conformance
 from impls.interface.conformance_trial import Outcome
-from impls.interface.cost import Cost
 from impls.interface.problem import Problem
 
 RAISED = "raised "
@@ -140,21 +139,3 @@ def summary(found: Sequence[Conformance], unavailable: dict[str, list[str]]) -> 
     )
     line += f"; nothing passed of {', '.join(refused)}" if refused else ""
     return line + (f"; {len(unavailable)} not available here" if unavailable else "")
-
-
-def print_cost(console: Console, costs: dict[str, Cost]) -> None:
-    """One column per pass."""
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("")
-    for pass_ in costs:
-        table.add_column(pass_, justify="right")
-    rows = {
-        "pairs per head": lambda c: f"{c.pairs:,}",
-        "FLOP": lambda c: f"{c.flop:,}",
-        "exponentials": lambda c: f"{c.exp:,}",
-        "compulsory bytes": lambda c: f"{c.compulsory_bytes:,}",
-        "FLOP / byte": lambda c: "-" if c.intensity is None else f"{c.intensity:.1f}",
-    }
-    for name, shown in rows.items():
-        table.add_row(name, *(shown(c) for c in costs.values()))
-    console.print(table)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from impls.interface.layer_shape import LayerShape, Latent, ModelShape
+from impls.interface.layer_shape import Latent, LayerShape, ModelShape
 from impls.interface.problem import DTYPES
 from impls.layer.models import Model
 
@@ -87,7 +87,7 @@ def _shape(config: Mapping[str, Any]) -> tuple[ModelShape, list[str]]:
         is_causal=not is_both and (kind not in _ENCODERS or bool(config.get("is_decoder"))),
     )
     L, window, L_window = _windows(config, kind)
-    if L != _needed(config, _L):
+    if _needed(config, _L) != L:
         notes.append(f"{L} of {_needed(config, _L)} layers are attention, the others not counted")
     return ModelShape(layer, L, window, L_window), notes
 

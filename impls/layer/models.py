@@ -8,7 +8,7 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from impls.interface.layer_shape import LayerShape, Latent, ModelShape
+from impls.interface.layer_shape import Latent, LayerShape, ModelShape
 
 TABLE = Path(__file__).with_name("models.csv")
 
