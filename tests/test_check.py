@@ -189,6 +189,17 @@ def test_poisoned_memory_is_nan_and_the_setting_is_restored():
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_what_was_asked_of_deterministic_algorithms_before_is_asked_again_after(mode):
+    try:
+        torch.set_deterministic_debug_mode(mode)
+        with poisoned_empty():
+            assert torch.is_deterministic_algorithms_warn_only_enabled()
+        assert torch.get_deterministic_debug_mode() == mode
+    finally:
+        torch.set_deterministic_debug_mode("default")
+
+
 def test_poison_is_taken_away_when_the_call_fails():
     with pytest.raises(RuntimeError), poisoned_empty():
         raise RuntimeError

@@ -124,6 +124,7 @@ for name in ("synchronize", "Event", "get_device_name", "reset_peak_memory_stats
     setattr(torch.cuda, name, forbidden)
 
 from impls.interface import device_choice
+from impls.interface.check import poisoned_empty
 from suites.measure import clocks, device, environment
 from suites.measure.executed import executed
 
@@ -139,10 +140,13 @@ for cache in ("hot", "cold"):
     ).timing()
     assert timing["median_s"] > 0
 assert executed(call, "cpu").memory.peak_bytes
+with poisoned_empty():
+    call()
+assert "torch._inductor" not in sys.modules, "its import takes two seconds"
 """
 
 
-def test_nothing_of_torch_cuda_is_reached_on_a_cpu():
+def test_nothing_of_torch_cuda_nor_of_a_compiler_is_reached_on_a_cpu():
     """CPU-only torch answers with AssertionError, RuntimeError, AttributeError or a silent 0."""
     done = subprocess.run(
         [sys.executable, "-c", FORBIDDEN],

@@ -242,12 +242,12 @@ def poisoned_empty() -> Iterator[None]:
     are filled while deterministic algorithms are asked for. Outputs that compiled code allocates
     by itself escape it. Not for timing; what was set before is set again afterwards.
     """
-    was_on = torch.are_deterministic_algorithms_enabled()
-    was_warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    # `torch.use_deterministic_algorithms` would import Inductor: two seconds, for nothing here.
+    was = torch.get_deterministic_debug_mode()
     # The module is there and in torch's documentation, but torch.utils does not declare it.
     deterministic: Any = torch.utils.deterministic  # pyright: ignore[reportAttributeAccessIssue]
     was_filling = deterministic.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")
     deterministic.fill_uninitialized_memory = True
     try:
         with warnings.catch_warnings():
@@ -255,5 +255,5 @@ def poisoned_empty() -> Iterator[None]:
             warnings.filterwarnings("ignore", message=".*deterministic.*")
             yield
     finally:
-        torch.use_deterministic_algorithms(was_on, warn_only=was_warn_only)
+        torch.set_deterministic_debug_mode(was)
         deterministic.fill_uninitialized_memory = was_filling
