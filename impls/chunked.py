@@ -77,7 +77,7 @@ class _OnlineSoftmax:
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         if bias is not None and bias.dtype == torch.bool:
-            scores = scores.masked_fill(~bias, -torch.inf)
+            scores = scores.masked_fill_(~bias, -torch.inf)
         elif bias is not None:
             scores = scores + bias
         # The maximum cancels in the result: no gradient flows through it.
@@ -85,7 +85,8 @@ class _OnlineSoftmax:
             maximum = torch.maximum(self._maximum, scores.amax(-1, keepdim=True))
             shift = _zero_where_empty(maximum)
             rescale = torch.exp(self._maximum - shift)
-        p = torch.exp(scores - shift)
+        # In place: one matrix of scores a chunk, for the backward too.
+        p = scores.sub_(shift).exp_()
         weighted = p.reshape(*self._grouped, k.shape[2]) @ v.to(self._wide)
         self._denominator = self._denominator * rescale + p.sum(-1, keepdim=True)
         self._sum = self._sum * rescale + weighted.reshape(self._sum.shape)
@@ -154,10 +155,11 @@ def algorithmic_bytes(problem: Problem, pass_: str) -> int:
 
 
 def scratch_bytes(problem: Problem, pass_: str) -> int:
-    """Two chunks of scores; with a backward autograd keeps S and P of every chunk."""
+    """One chunk of scores; with a backward autograd keeps P of every chunk, and dP comes to it."""
     rows = problem.T_q if pass_ != "forward" else min(CHUNK_Q, problem.T_q)
     keys = problem.T_kv if pass_ != "forward" else min(CHUNK_KV, problem.T_kv)
-    return 2 * problem.B * problem.H * rows * keys * SCORE_BYTES
+    matrices = 1 if pass_ == "forward" else 2
+    return matrices * problem.B * problem.H * rows * keys * SCORE_BYTES
 
 
 chunked = Implementation(
