@@ -72,6 +72,8 @@ def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, 
     from reports.figures import figure_modules, render
     from reports.page import page
     from reports.points_file import points_csv
+    from reports.profiles_file import profiles_csv
+    from reports.static_page import static_page
 
     out.mkdir(parents=True, exist_ok=True)
     drawn = []
@@ -84,11 +86,13 @@ def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, 
             (out / f"{figure.name}.png").write_bytes(figure.png)
     tell("writing the page")
     files = [(figure.title, f"{figure.name}.png") for figure in drawn]
-    texts = {
-        "report.html": page(run, drawn),
-        "report.md": markdown(run, files),
-        "points.csv": points_csv(run),
-    }
+    is_static = run.header.kind == "static"
+    texts = {"report.html": static_page(run, drawn) if is_static else page(run, drawn)}
+    texts["report.md"] = markdown(run, files)
+    if is_static:
+        texts["profiles.csv"] = profiles_csv(run)
+    else:
+        texts["points.csv"] = points_csv(run)
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8", newline="")
     names = [*texts, *(f"{f.name}.{kind}" for f in drawn for kind in ("png", "svg"))]

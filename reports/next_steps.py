@@ -13,6 +13,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 _FURTHER = {"smoke": "quick", "quick": "default", "default": "full"}
 # A run of these was asked for by name: `make bench` would measure something else.
 _CHOSEN = ("--impl", "--problem", "--shapes")
+_STATIC = ("gate --static", "show")
 _UNFINISHED = ("interrupted", "crashed", "unfinished")
 
 
@@ -21,6 +22,8 @@ def next_steps(run: Run, cwd: Path | None = None) -> list[str]:
     there = (cwd or Path.cwd()).resolve() != CHECKOUT
     begin = f"cd {shlex.quote(str(CHECKOUT))} && " if there else ""
     name = _known_as(run)
+    if run.header.kind == "static":
+        return [f"{begin}{python()} -m results {line} {name}" for line in _STATIC]
     if run.state in _UNFINISHED:
         return [f"{begin}{python()} -m pytest suites --resume {name}"]
     lines = [f"{begin}{python()} -m results show {name}"]
@@ -55,6 +58,8 @@ def repeat_lines(run: Run) -> list[str]:
     folder = header.environment.get("folder")
     store = run.path.parent.parent.resolve()
     where = "" if store == store_folder().resolve() else f" --store {shlex.quote(str(store))}"
+    if command.startswith("python -m "):
+        return [*lines, command.replace("python", python(), 1), f"{python()} -m reports{where}"]
     if not command.startswith("pytest ") or (not folder and " suites" in command):
         # As it stands it runs in the checkout and nowhere else.
         here = python()

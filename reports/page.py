@@ -38,14 +38,6 @@ FLAG_MEANINGS = {
 
 def page(run: Run, figures: Sequence[Drawn]) -> str:
     """The whole HTML page as text; what a run declares is escaped, only our own SVG is not."""
-    folder = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     columns, rows = html_rows(run)
     drawn, _ = points(run.cells)
     notes = tooltips(drawn)
@@ -54,7 +46,7 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         (finding.sentence, sorted({row_of[key] for key in finding.cells if key in row_of}))
         for finding in findings(run)
     ]
-    return environment.get_template(TEMPLATE).render(
+    return template(TEMPLATE).render(
         run=run,
         header=run.header,
         device=device_name(run),
@@ -78,6 +70,18 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         settings=flat(run.header.settings.all),
         flags=FLAG_MEANINGS,
     )
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of this folder; what it is given is escaped unless it is `Markup`."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template(name)
 
 
 def device_name(run: Run) -> str:

@@ -87,6 +87,7 @@ def run_record(run: Run) -> dict[str, Any]:
         "counts": run.counts,
         "findings": [asdict(finding) for finding in findings(run)],
         "cells": [cell_record(cell) for cell in run.cells],
+        "profiles": [asdict(profile) for profile in run.profiles],
     }
 
 

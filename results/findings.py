@@ -15,6 +15,7 @@ from results.finding import Finding, finding
 from results.phrases import where
 from results.run import Run
 from results.schema import Cell
+from results.static_findings import STATIC_FINDINGS
 from results.trouble import did_not_run, exhausted, failures, left_out
 from results.units import digits, si_text, time_text
 
@@ -121,7 +122,7 @@ def paging(run: Run) -> Finding | None:
 
 
 # In the order they should be read; where all nine have something to say, the last are dropped.
-# What is wrong comes before what is fast.
+# What is wrong comes before what is fast. A static run has findings of its own.
 _FINDINGS: tuple[Callable[[Run], Finding | None], ...] = (
     failures,
     fastest,
@@ -132,6 +133,7 @@ _FINDINGS: tuple[Callable[[Run], Finding | None], ...] = (
     left_out,
     did_not_run,
     baseline_falls,
+    *STATIC_FINDINGS,
 )
 
 

@@ -13,6 +13,7 @@ from results.findings import findings
 from results.interval import MEANING, half_width_text
 from results.run import Run
 from results.schema import TIMED, Cell
+from results.static_printing import print_profiles
 from results.store import RunSummary
 from results.trouble import advice
 from results.units import digits, time_unit
@@ -50,6 +51,8 @@ def print_run(run: Run, console: Console, *, show_all: bool = False) -> None:
         console.print(Text(f"note: {note}"))
     if run.running:
         console.print(Text(f"now: {run.running.implementation} {run.running.problem_id}"))
+    if run.profiles:
+        print_profiles(run.profiles, console)
     shown = [cell for cell in run.cells if show_all or cell.status in TIMED]
     groups: dict[tuple, list[Cell]] = defaultdict(list)
     for cell in shown:
@@ -59,7 +62,8 @@ def print_run(run: Run, console: Console, *, show_all: bool = False) -> None:
         console.print()
         console.print(Text(f"{suite}: {pass_}, {cache}, {clock}{several}"))
         _print_cells(cells, console)
-    console.print(Text(f"{MEANING}."))
+    if shown:
+        console.print(Text(f"{MEANING}."))
     _print_reasons(run, console)
     console.print()
     for finding in findings(run):

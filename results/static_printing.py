@@ -1,4 +1,4 @@
-"""Static verdicts as lines for a terminal and a pull request, and as a table of what differs."""
+"""Static profiles and verdicts for a terminal: a table, lines, and what differs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,57 @@ from results.static_baseline import Accepted
 from results.static_difference import shown
 from results.static_gate import Judgement, counts
 from results.static_profile import StaticProfile
+from results.static_table import (
+    block_text,
+    constants_text,
+    limit_text,
+    notes,
+    reading_order,
+    spills_text,
+    varying_constants,
+)
 
 # Of one verdict in one line: the rest is counted there and listed by --json.
 _TOLD = 6
+
+
+def print_profiles(profiles: Sequence[StaticProfile], console: Console) -> None:
+    """A table for each kernel, dtype and set of constants, in 80 columns; then what is amiss."""
+    varying = varying_constants(profiles)
+    groups: dict[str, list[StaticProfile]] = {}
+    for one in reading_order(profiles):
+        words = [one.kernel, one.dtype or "", constants_text(one, varying)]
+        groups.setdefault(", ".join(filter(None, words)), []).append(one)
+    for title, group in groups.items():
+        console.print()
+        console.print(Text(title))
+        table = Table(box=None, pad_edge=False)
+        for header in _COLUMNS:
+            justify = "left" if header in _WORDS else "right"
+            table.add_column(header, justify=justify, overflow="fold")
+        for one in group:
+            table.add_row(*map(Text, _row(one)))
+        console.print(table)
+        for one in group:
+            for note in notes(one):
+                console.print(Text(f"  {one.arch} d_h={one.d_h} {block_text(one)}: {note}"))
+    console.print(Text(_MEANING))
+
+
+_COLUMNS = ("arch", "d_h", "block", "regs", "spills", "KiB", "warps", "bound %", "limited by")
+_WORDS = ("arch", "block", "spills", "limited by")
+_MEANING = (
+    "bound: share of the peak with nothing overlapped to all; no prediction.\n"
+    "KiB: shared memory of a block. spills: stores+loads of local memory."
+)
+
+
+def _row(one: StaticProfile) -> list[str]:
+    r, bound = one.resources, one.bound
+    figures = [str(r.registers), spills_text(one)] if r else ["–", "–"]
+    figures += [f"{r.shared_bytes / 1024:.0f}", str(r.warps)] if r else ["–", "–"]
+    span = f"{bound.no_overlap_percent:.0f}–{bound.overlap_percent:.0f}" if bound else "–"
+    return [one.arch, str(one.d_h or "–"), block_text(one), *figures, span, limit_text(one)]
 
 
 def names(ones: Iterable[Accepted | StaticProfile]) -> dict[tuple, str]:

@@ -11,6 +11,7 @@ from results.__main__ import main
 from tests.fake_cells import cell
 from tests.fake_profiles import loop, profile
 from tests.fake_run import write_run
+from tests.fake_static_run import write_static_run
 
 ALL = [profile(arch=a, d_h=d) for a in ("sm_80", "sm_90") for d in (64, 128)]
 FASTER = profile(arch="sm_80", d_h=64, resources__registers=200)
@@ -37,17 +38,10 @@ class Bench:
     def run(self, records, change=None) -> str:
         """A finished static run, newer than the last → its name."""
 
-        def static(header):
-            header |= {"kind": "static", "ceilings": None, "plan": []}
-            if change:
-                change(header)
-
         self.hour += 1
         created = f"20261129T{self.hour:02}0000Z"
-        plan = [r | {"implementation": "", "problem": "", "pass": "", "cache": "", "clock": ""}
-                | {"suite": "", "series": ""} for r in records]  # fmt: skip
-        path = write_run(self.folder / "runs", records=plan, created=created, change=static)
-        return path.name
+        runs = self.folder / "runs"
+        return write_static_run(runs, records, created=created, change=change).name
 
     def call(self, *arguments: str) -> int:
         places = ["--store", str(self.folder / "runs"), "--baselines", str(self.baselines)]
