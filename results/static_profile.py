@@ -18,7 +18,7 @@ STATIC_STATUSES = ("ok", "error", "crashed", "timeout")
 # What instructions do, by the pipe they go to; a loop's mix has every kind, 0 too.
 INSTRUCTION_KINDS = (
     *("mma", "mufu", "fp32", "alu", "select", "conversion", "shuffle"),
-    *("shared", "async_copy", "global", "barrier", "spill", "uniform", "control"),
+    *("shared", "tensor_memory", "async_copy", "global", "barrier", "spill", "uniform", "control"),
 )
 # Whose cycles a bound compares; "issue" is the warp schedulers, "dram" device memory.
 PIPES = ("mma", "mufu", "fp32", "alu", "shuffle", "shared", "issue", "dram")
@@ -105,7 +105,8 @@ class StaticBound:
     """Two bounds of the hot loop from published throughputs. Neither predicts a time.
 
     Attributes:
-        of: whose peak is 100 %: "mma" (useful products, padding is none) or "dram".
+        of: whose peak is 100 %: "mma" (useful products, padding is none), "fp32" where products
+            are made without matrix units, or "dram".
         overlap_percent: all pipes work at once, the fullest decides; nothing can be above it.
         no_overlap_percent: `of` and everything else take turns.
         limited_by: the fullest pipe, of `PIPES`.
@@ -219,7 +220,7 @@ def read_static(value: Any, place: Place) -> StaticProfile:
         _all_kinds(loop.mix, place.at(f"{name}.mix"))
     if profile.bound is not None:
         within = place.at("bound")
-        _one_of(profile.bound.of, ("mma", "dram"), within.at("of"))
+        _one_of(profile.bound.of, ("mma", "fp32", "dram"), within.at("of"))
         _one_of(profile.bound.limited_by, PIPES, within.at("limited_by"))
         for pipe in profile.bound.cycles:
             _one_of(pipe, PIPES, within.at("cycles"))
