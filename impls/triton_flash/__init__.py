@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from impls.interface.attention import Capabilities, Implementation, Unsupported
+
+# The folder scan looks for implementations in this module alone.
+from impls.triton_flash.implementation_decode import triton_decode as triton_decode
 from impls.triton_flash.interpreter import is_interpreting
 from impls.triton_flash.presence import on_a_cpu, reasons_against_running
 
