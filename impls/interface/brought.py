@@ -18,22 +18,15 @@ Attributes set on the function say what a signature cannot:
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from impls.interface.attention import NEEDS, Capabilities, Implementation, Unsupported
-from impls.interface.failures import failures, told, where_in
+from impls.interface.named_object import named_object
 from impls.interface.problem import Problem
 
 _KEYWORDS: dict[str, Any] = {
@@ -46,7 +39,6 @@ _KEYWORDS: dict[str, Any] = {
 _TUPLES = ("devices", "dtypes", "layouts", "passes")
 _VALUES = ("gqa", "max_d_h", "d_h_multiple_of", "d_v_may_differ", "causal_rectangular")
 _GENERIC = ("attention", "attend", "attn", "forward", "fwd", "kernel", "main", "mha", "run", "sdpa")
-_FORM = 'write "package.module:function" or "path/to/file.py:function"'
 
 
 def bring(text: str, name: str | None = None) -> Implementation:
@@ -59,11 +51,8 @@ def bring(text: str, name: str | None = None) -> Implementation:
         ValueError: there is no such file, module or function, it is not callable with (q, k, v),
             or importing it failed; the message tells the file and line.
     """
-    place, has_function, attribute = text.rpartition(":")
-    if not has_function or not place or not attribute:
-        raise ValueError(f'"{text}" names no function: {_FORM}')
-    module, stem = _module(place, text)
-    found = _attribute(module, attribute, place)
+    found, stem = named_object(text)
+    place, _, attribute = text.rpartition(":")
     if isinstance(found, Implementation):
         return replace(found, source=text, name=name or found.name)
     if not callable(found):
@@ -71,77 +60,6 @@ def bring(text: str, name: str | None = None) -> Implementation:
     last = attribute.rpartition(".")[2]
     default_name = f"{stem}_{last}" if last in _GENERIC else last
     return _described(found, name or default_name, text)
-
-
-def _module(place: str, text: str) -> tuple[ModuleType, str]:
-    if not (place.endswith(".py") or "/" in place):
-        # Appended, not put first: what the user has installed keeps its meaning.
-        if str(Path.cwd()) not in sys.path and "" not in sys.path:
-            sys.path.append(str(Path.cwd()))
-        return _imported(place, text), place.rpartition(".")[2]
-    path = Path(place).expanduser().resolve()
-    if not path.is_file():
-        beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise ValueError(f"no file {path}{_did_you_mean(path.name, beside)}")
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    return _loaded(path), path.stem
-
-
-def _imported(place: str, text: str) -> ModuleType:
-    try:
-        return importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        # Only the module asked for: one that it imports itself is its own error, told below.
-        if error.name is not None and (place == error.name or place.startswith(error.name + ".")):
-            raise ValueError(f'no module "{error.name}" for "{text}": {_FORM}') from None
-        raise ValueError(
-            f"importing {place} failed at {where_in(error, None)}: {told(error)}"
-        ) from error
-    except failures() as error:
-        raise ValueError(
-            f"importing {place} failed at {where_in(error, None)}: {told(error)}"
-        ) from error
-
-
-def _loaded(path: Path) -> ModuleType:
-    """The module of a file; run once for each content, as an import would."""
-    state = path.stat()
-    key = hashlib.sha256(f"{path}|{state.st_mtime_ns}|{state.st_size}".encode()).hexdigest()[:12]
-    module_name = f"brought_{path.stem}_{key}"
-    if module_name in sys.modules:
-        return sys.modules[module_name]
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    # Registered first: dataclasses and Triton look their module up while the file runs.
-    sys.modules[module_name] = module
-    try:
-        spec.loader.exec_module(module)
-    except failures() as error:
-        del sys.modules[module_name]
-        raise ValueError(
-            f"importing {path} failed at {where_in(error, path)}: {told(error)}"
-        ) from error
-    return module
-
-
-def _attribute(module: ModuleType, attribute: str, place: str) -> Any:
-    found: Any = module
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            names = [n for n, value in vars(found).items() if callable(value) and n[0] != "_"]
-            raise ValueError(f'{place} has no "{part}"{_did_you_mean(part, names)}')
-        found = getattr(found, part)
-    return found
-
-
-def _did_you_mean(wrong: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(wrong, known, n=1)
-    if close:
-        return f': did you mean "{close[0]}"?'
-    return f": it has {', '.join(sorted(known)[:8])}" if known else ""
 
 
 def _described(function: Callable[..., Any], name: str, text: str) -> Implementation:
