@@ -1,4 +1,7 @@
-"""Running `pytest suites` as a user does, in a process of its own, and reading what it left."""
+"""Running `pytest suites` as a user does, and reading what it left.
+
+A process of its own costs three seconds, most of them torch's: tests that only read share a run.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -84,8 +89,9 @@ def command(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "ATTNBENCH"))}
     environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "OMP_NUM_THREADS": "1"}
     line = [sys.executable, "-m", "pytest", str(ROOT / "suites"), "-p", "test_roofs"]
-    line += ["-p", "no:cacheprovider", "--store", str(folder / "store"), *arguments]
-    return line, environment
+    # A user's machine has no hypothesis.
+    line += ["-p", "no:hypothesispytest", "-p", "no:cacheprovider"]
+    return [*line, "--store", str(folder / "store"), *arguments], environment
 
 
 def run_suites(folder: Path, *arguments: str, kernel: str = "") -> Measured:
@@ -94,7 +100,7 @@ def run_suites(folder: Path, *arguments: str, kernel: str = "") -> Measured:
         (folder / "kernel.py").write_text(kernel)
     line, environment = command(folder, *arguments)
     done = subprocess.run(
-        line, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        line, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     return measured(folder, done.returncode, done.stdout + done.stderr)
 
@@ -103,3 +109,18 @@ def measured(folder: Path, code: int, output: str) -> Measured:
     """What a finished process left in the store of `folder`."""
     folders = tuple(sorted(p.parent for p in (folder / "store").glob("*/*/run.json")))
     return Measured(code, output, folders)
+
+
+def refused(folder: Path, *arguments: str) -> int:
+    """The exit code of a `pytest suites` that ends before it measures, run in this process.
+
+    What it says goes to this process's stdout and stderr.
+    """
+    given = [str(ROOT / "suites"), "-s", "--store", str(folder / "store"), *arguments]
+    for plugin in ("cacheprovider", "faulthandler", "xdist"):
+        given += ["-p", f"no:{plugin}"]
+    with pytest.MonkeyPatch.context() as patched:
+        # Of a test that runs in a worker of pytest-xdist: suites would refuse to.
+        patched.delenv("PYTEST_XDIST_WORKER", raising=False)
+        patched.chdir(folder)
+        return int(pytest.main(given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from results.store import load_run
-from tests.suite_process import Measured, command, measured, run_suites
+from tests.suite_process import Measured, command, measured, refused, run_suites
 
 # `slow` waits at T = 65 until a file called "go on" lies beside it.
 KERNEL = """
@@ -24,7 +25,7 @@ def _attention(q, k, v):
 def slow(q, k, v):
     if q.shape[2] == 65 and not (HERE / "go on").exists():
         (HERE / "waiting").touch()
-        time.sleep(60)
+        time.sleep(600)
     return _attention(q, k, v)
 
 def crashing(q, k, v):
@@ -37,10 +38,22 @@ LIMITS = ("--baseline", "none", "--benchmark-max-time", "0.05")
 
 
 @pytest.fixture(scope="module")
-def crashed(tmp_path_factory) -> tuple[Path, Measured]:
+def crashed(tmp_path_factory) -> Measured:
     folder = tmp_path_factory.mktemp("crashed")
-    found = run_suites(folder, "--impl", "kernel.py:crashing", *SIZES, *LIMITS, kernel=KERNEL)
-    return folder, found
+    return run_suites(folder, "--impl", "kernel.py:crashing", *SIZES, *LIMITS, kernel=KERNEL)
+
+
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory, crashed) -> Measured:
+    """The rest of a copy of the crashed run."""
+    folder = tmp_path_factory.mktemp("resumed") / "copy"
+    shutil.copytree(crashed.folder.parents[2], folder)
+    return run_suites(folder, "--resume", crashed.folder.name)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory) -> Measured:
+    return _stopped_in_the_middle(tmp_path_factory.mktemp("killed"), signal.SIGKILL)
 
 
 def _stopped_in_the_middle(folder: Path, how: signal.Signals) -> Measured:
@@ -55,39 +68,36 @@ def _stopped_in_the_middle(folder: Path, how: signal.Signals) -> Measured:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    for _ in range(600):
-        if (folder / "waiting").exists():
-            break
-        time.sleep(0.1)
-    process.send_signal(how)
-    output, _ = process.communicate(timeout=60)
+    try:
+        while not (folder / "waiting").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(how)
+        output, _ = process.communicate(timeout=300)
+    finally:
+        process.kill()
     return measured(folder, process.returncode, output)
 
 
 def test_a_cell_that_ends_the_process_is_named_crashed_by_the_next_command(crashed):
-    _, found = crashed
-    assert found.code == 139 % 256
-    assert found.statuses() == {"crashing 33": "ok", "crashing 49": "ok"}
-    run = load_run(found.folder)
+    assert crashed.code == 139 % 256
+    assert crashed.statuses() == {"crashing 33": "ok", "crashing 49": "ok"}
+    run = load_run(crashed.folder)
     assert [c.status for c in run.cells] == ["ok", "ok", "crashed"]
     assert run.cells[-1].problem.T_q == 65 and run.state == "crashed"
 
 
-def test_resume_names_the_crashed_cell_and_runs_only_the_rest(crashed):
-    folder, before = crashed
-    kept = before.cells
-    found = run_suites(folder, "--resume", before.folder.name)
-    assert found.cells[: len(kept)] == kept, "finished lines are never rewritten"
-    assert found.statuses() == {
+def test_resume_names_the_crashed_cell_and_runs_only_the_rest(crashed, resumed):
+    kept = crashed.cells
+    assert len(kept) == 2 and resumed.cells[:2] == kept, "finished lines are never rewritten"
+    assert resumed.statuses() == {
         "crashing 33": "ok", "crashing 49": "ok", "crashing 65": "crashed", "crashing 81": "ok",
     }  # fmt: skip
-    assert found.header["counts"] == {"ok": 3, "crashed": 1} and found.header["finished_utc"]
+    assert resumed.header["counts"] == {"ok": 3, "crashed": 1} and resumed.header["finished_utc"]
 
 
-def test_kill_9_in_the_middle_costs_no_finished_cell(tmp_path):
-    found = _stopped_in_the_middle(tmp_path, signal.SIGKILL)
-    assert found.statuses() == {"slow 33": "ok", "slow 49": "ok"}
-    assert [c.status for c in load_run(found.folder).cells] == ["ok", "ok", "crashed"]
+def test_kill_9_in_the_middle_costs_no_finished_cell(killed):
+    assert killed.statuses() == {"slow 33": "ok", "slow 49": "ok"}
+    assert [c.status for c in load_run(killed.folder).cells] == ["ok", "ok", "crashed"]
 
 
 def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
@@ -96,9 +106,9 @@ def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
     run = load_run(found.folder)
     assert run.state == "interrupted" and [c.status for c in run.cells] == ["ok", "ok"]
     (tmp_path / "go on").touch()
-    resumed = run_suites(tmp_path, "--resume", found.folder.name)
-    assert resumed.code == 0, resumed.output
-    assert set(resumed.statuses().values()) == {"ok"} and len(resumed.cells) == 4
+    rest = run_suites(tmp_path, "--resume", found.folder.name)
+    assert rest.code == 0, rest.output
+    assert set(rest.statuses().values()) == {"ok"} and len(rest.cells) == 4
     assert load_run(found.folder).state == "finished"
     assert sorted(p.name for p in found.folder.glob("launch-*.json")) == [
         "launch-1.json",
@@ -106,17 +116,16 @@ def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
     ]
 
 
-def test_two_sessions_never_write_one_run(tmp_path):
+def test_two_sessions_never_write_one_run(killed):
     from suites.measure.journal import RunDirectory
 
-    found = _stopped_in_the_middle(tmp_path, signal.SIGKILL)
-    with RunDirectory(found.folder):
-        refused = run_suites(tmp_path, "--resume", found.folder.name)
-    assert refused.code == 4 and "another process" in refused.output
-    assert load_run(found.folder).cells[-1].status == "crashed", "nothing was changed"
+    with RunDirectory(killed.folder):
+        found = run_suites(killed.folder.parents[2], "--resume", killed.folder.name)
+    assert found.code == 4 and "another process" in found.output
+    assert load_run(killed.folder).cells[-1].status == "crashed", "nothing was changed"
 
 
-def test_a_finished_run_has_nothing_left_to_resume(crashed):
-    folder, found = crashed
-    refused = run_suites(folder, "--resume", found.folder.name)
-    assert refused.code == 4 and "nothing left to measure" in refused.output
+def test_a_finished_run_has_nothing_left_to_resume(resumed, capsys):
+    code = refused(resumed.folder.parents[2], "--resume", resumed.folder.name)
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert "nothing left to measure" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from results.store import load_run
-from tests.suite_process import Measured, run_suites, strict
+from tests.suite_process import Measured, refused, run_suites, strict
 
 GOOD = """
 import torch
@@ -48,15 +48,37 @@ def {name}(q, k, v):
     for name, (raised, _) in FAULTS.items()
 )
 
-SMALL = ("--problem", "B=1,T=48,H=2,d_h=16", "--baseline", "none", "--benchmark-max-time", "0.05")
+ONE = "B=1,T=48,H=2,d_h=16"
+BRIEF = ("--benchmark-max-time", "0.05")
+SMALL = ("--problem", ONE, "--baseline", "none", *BRIEF)
+WRONG = (
+    GOOD.replace("return", "return 1.01 *")
+    + """
+calls = [0]
+
+def turning(q, k, v):
+    calls[0] += 1
+    return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v * (1.1 if calls[0] > 9 else 1)
+"""
+)
 
 
 @pytest.fixture(scope="module")
 def brought(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """One run that many tests read, started with several of pytest-benchmark's options."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    sizes = ("--problem", "B=1,T=48,H=2,d_h=16", "--problem", "B=2,T=33,H=4,d_h=8,causal")
-    limits = ("--benchmark-max-time", "0.05", "--benchmark-json", str(folder / "own.json"))
-    return run_suites(folder, "--impl", "kernel.py:attention", *sizes, *limits, kernel=GOOD)
+    sizes = ("--problem", ONE, "--problem", "B=2,T=33,H=4,d_h=8,causal")
+    kept = ("--benchmark-json", str(folder / "own.json"), "--benchmark-autosave")
+    shown = ("--benchmark-storage", str(folder / "saved"), "--benchmark-group-by=param:problem")
+    asked = ("--impl", "kernel.py:attention", *sizes, *BRIEF, *kept, *shown)
+    return run_suites(folder, *asked, kernel=GOOD)
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """A kernel that is wrong from the start, and one that turns wrong while it is timed."""
+    names = "kernel.py:attention,kernel.py:turning"
+    return run_suites(tmp_path_factory.mktemp("wrong"), "--impl", names, *SMALL, kernel=WRONG)
 
 
 def test_a_kernel_from_another_folder_is_measured_beside_the_baseline(brought: Measured):
@@ -104,21 +126,15 @@ def test_cells_that_raise_get_their_status_and_the_sweep_goes_on(tmp_path):
     assert "3 failed, 1 passed, 7 skipped" in found.output
 
 
-def test_a_wrong_kernel_keeps_its_time_is_marked_and_fails(tmp_path):
-    wrong = GOOD.replace("return", "return 1.01 *")
-    found = run_suites(tmp_path, "--impl", "kernel.py:attention", *SMALL, kernel=wrong)
-    (cell,) = found.cells
-    assert found.code == 1 and cell["status"] == "wrong"
+def test_a_wrong_kernel_keeps_its_time_is_marked_and_fails(wrong: Measured):
+    cell = next(c for c in wrong.cells if c["implementation"] == "kernel_attention")
+    assert wrong.code == 1 and cell["status"] == "wrong"
     assert cell["timing"]["median_s"] > 0 and not cell["check"]["ok"]
-    assert "launch-1.json" not in [p.name for p in found.folder.iterdir()]
+    assert "launch-1.json" not in [p.name for p in wrong.folder.iterdir()]
 
 
-def test_a_kernel_that_turns_wrong_while_timed_is_caught_after(tmp_path):
-    turning = GOOD.replace("def attention", "calls = [0]\n\ndef attention").replace(
-        "return", "calls[0] += 1\n    if calls[0] > 9: v = v * 1.1\n    return"
-    )
-    found = run_suites(tmp_path, "--impl", "kernel.py:attention", *SMALL, kernel=turning)
-    (cell,) = found.cells
+def test_a_kernel_that_turns_wrong_while_timed_is_caught_after(wrong: Measured):
+    cell = next(c for c in wrong.cells if c["implementation"] == "turning")
     assert cell["status"] == "wrong" and cell["check"]["after_timing"]
 
 
@@ -136,12 +152,14 @@ def test_checked_not_timed_when_pytest_benchmark_is_disabled(tmp_path):
         (("--impl", "naiv"), 'did you mean "naive"'),
         (("--benchmark-timer", "time.time"), "--benchmark-timer is refused"),
         (("--resume", "nothing"), 'no run called "nothing"'),
+        (("--benchmark-group-by=param:zzz",), "one of implementation, problem, pass"),
     ],
 )
-def test_an_option_without_meaning_is_refused_before_collecting(tmp_path, arguments, told):
-    found = run_suites(tmp_path, *arguments)
-    assert found.code == 4 and told in found.output and "Traceback" not in found.output
-    assert found.folders == ()
+def test_an_option_without_meaning_is_refused_before_collecting(tmp_path, capsys, arguments, told):
+    assert refused(tmp_path, *arguments) == pytest.ExitCode.USAGE_ERROR
+    out, err = capsys.readouterr()
+    assert told in err and "Traceback" not in out + err and "collected" not in out
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_pytest_benchmarks_private_names_are_still_there(tmp_path):
@@ -153,26 +171,21 @@ def test_pytest_benchmarks_private_names_are_still_there(tmp_path):
 
 
 def test_nothing_measured_of_what_was_asked_ends_5(tmp_path):
-    causal = ("--problem", "T=48,H=2,d_h=16,causal", "--benchmark-max-time", "0.05")
+    causal = ("--problem", "T=48,H=2,d_h=16,causal", *BRIEF)
     found = run_suites(tmp_path, "--impl", "kernel.py:attention", *causal, kernel=GOOD)
     assert found.code == 5, found.output
     assert found.statuses() == {"kernel_attention 48": "unsupported"}
 
 
-def test_cells_are_grouped_by_their_own_names_and_others_refused_before_measuring(tmp_path):
-    asked = ("--impl", "kernel.py:attention", *SMALL)
-    found = run_suites(tmp_path, *asked, "--benchmark-group-by=param:problem", kernel=GOOD)
-    assert found.code == 0 and "benchmark 'problem=B=1,T=48,H=2,d_h=16,float32'" in found.output
-    refused = run_suites(tmp_path, *asked, "--benchmark-group-by=param:zzz")
-    assert refused.code == 4 and "one of implementation, problem, pass" in refused.output
+def test_cells_are_grouped_by_their_own_names(brought: Measured):
+    assert f"benchmark 'problem={ONE},float32'" in brought.output
 
 
-def test_a_comparison_that_fails_still_ends_with_our_table(tmp_path):
-    asked = ("--impl", "kernel.py:attention", *SMALL, "--benchmark-storage", str(tmp_path / "pb"))
-    assert run_suites(tmp_path, *asked, "--benchmark-autosave", kernel=GOOD).code == 0
+def test_a_comparison_that_fails_still_ends_with_our_table(tmp_path, brought: Measured):
     slower = GOOD.replace("    return", "    for _ in range(30): q @ k.mT\n    return")
+    before = ("--benchmark-storage", str(brought.folder.parents[2] / "saved"))
     limit = ("--benchmark-compare", "--benchmark-compare-fail=median:1%")
-    (tmp_path / "kernel.py").write_text(slower)
-    found = run_suites(tmp_path, *asked, *limit)
+    asked = ("--impl", "kernel.py:attention", *SMALL, *before, *limit)
+    found = run_suites(tmp_path, *asked, kernel=slower)
     assert found.code == 1 and "Performance has regressed" in found.output
     assert "T=48" in found.output.split("attnbench =")[-1]
