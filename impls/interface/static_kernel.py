@@ -56,12 +56,14 @@ class Build:
             all others are "i32". {"p_lse": "*fp32", "scale": "fp32"}.
         unaligned: pointers and strides that are not multiples of 16.
         products: (M, N, K) of every matrix product, as it is multiplied, padding included.
+        uses_matrix_units: for these; False for float32 in full precision.
         useful_flop: of these products, without padding. None: all.
         exponentials: one each element of the tile of scores. None: not said.
         is_masked: it may select: the only loop masks what needs no mask.
         may_spill: spills in it are known and accepted.
         dram_bytes: from device memory, where that is what the kernel is judged by. None where its
             tiles come from L2: then it is judged by its products.
+        bulk_bytes: that bulk copies (TMA) bring to shared memory: the code does not print them.
     """
 
     block: Mapping[str, int]
@@ -69,11 +71,13 @@ class Build:
     types: Mapping[str, str]
     unaligned: tuple[str, ...] = ()
     products: tuple[tuple[int, int, int], ...] = ()
+    uses_matrix_units: bool = True
     useful_flop: int | None = None
     exponentials: int | None = None
     is_masked: bool = False
     may_spill: bool = False
     dram_bytes: int | None = None
+    bulk_bytes: int = 0
 
     @property
     def flop(self) -> int:

@@ -22,6 +22,7 @@ def build(target: Target) -> Build:
         types={"p_lse": "*fp32", "scale": "fp32"},
         unaligned=() if d % 16 == 0 else ("stride_q_t", "stride_k_t", "stride_v_t", "stride_out_t"),
         products=(*((M, N, c) for c in chunks), *((M, c, N) for c in chunks)),
+        uses_matrix_units=target.dtype != "fp32",
         useful_flop=4 * M * N * d,
         exponentials=M * N,
     )
