@@ -1,0 +1,156 @@
+"""Operators that are not softmax attention, each against its formula, derived once more here."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from impls.interface.registry import implementations
+from impls.layer import additive as additive_module
+from impls.layer import linear as linear_module
+from impls.layer.lineage import operators
+from impls.naive import naive
+from tests.layers import close, tokens
+
+NAMES = ("additive", "linear_chunked", "linear_recurrent", "multiplicative")
+every = pytest.mark.parametrize("name", NAMES)
+
+
+def inputs(B=2, H=3, T_q=5, T_kv=5, d_h=4, d_v=4, dtype=torch.float64):
+    shapes = ((B, H, T_q, d_h), (B, H, T_kv, d_h), (B, H, T_kv, d_v))
+    return [tokens(*shape, seed=seed).to(dtype) for seed, shape in enumerate(shapes)]
+
+
+def drawn(name, d_h=4, dtype=torch.float64) -> dict[str, Any]:
+    weights = operators()[name].weights(d_h, torch.Generator().manual_seed(3))
+    return {key: weight.to(dtype) for key, weight in weights.items()}
+
+
+def by_hand(name, q, k, v, weights, causal):
+    """One number at a time, with Python's own arithmetic."""
+    (B, H, T_q, d), (T_kv, d_v) = q.shape, v.shape[2:]
+    W = {key: weight.tolist() for key, weight in weights.items()}
+    out = torch.zeros(B, H, T_q, d_v, dtype=torch.float64)
+
+    def phi(x):
+        return x + 1.0 if x > 0 else math.exp(x)
+
+    def weight_of(a, b):
+        if name == "additive":
+            hidden = [
+                sum(W["W_q"][r][c] * a[c] + W["W_k"][r][c] * b[c] for c in range(d))
+                for r in range(d)
+            ]
+            return math.exp(sum(W["w"][r] * math.tanh(hidden[r]) for r in range(d)))
+        if name == "multiplicative":
+            return math.exp(sum(a[r] * W["W"][r][c] * b[c] for r in range(d) for c in range(d)))
+        return sum(phi(x) * phi(y) for x, y in zip(a, b, strict=True))
+
+    for b in range(B):
+        for h in range(H):
+            for i in range(T_q):
+                keys = range(T_kv) if not causal else range(max(0, i + 1 + T_kv - T_q))
+                found = [weight_of(q[b, h, i].tolist(), k[b, h, j].tolist()) for j in keys]
+                for weight, j in zip(found, keys, strict=True):
+                    out[b, h, i] += weight / sum(found) * v[b, h, j]
+    return out
+
+
+SIZES = ((5, 5), (1, 6), (3, 7), (7, 3), (4, 1))
+
+
+@every
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("T_q", "T_kv"), SIZES)
+def test_forward_and_formula_are_what_is_written(name, T_q, T_kv, causal):
+    one, weights = operators()[name], drawn(name)
+    q, k, v = inputs(T_q=T_q, T_kv=T_kv, d_v=2)
+    expected = by_hand(name, q, k, v, weights, causal)
+    for computed in (one.forward, one.formula):
+        found = computed(q, k, v, causal=causal, **weights)
+        close(found, expected)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 40), st.integers(1, 40), st.booleans(), st.integers(1, 9))
+def test_chunks_and_recurrence_are_one_operator(T_q, T_kv, causal, chunk):
+    q, k, v = inputs(B=1, H=2, T_q=T_q, T_kv=T_kv)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear_module, "CHUNK", chunk)
+        chunked = linear_module.chunked(q, k, v, causal=causal)
+    recurrent = linear_module.recurrent(q, k, v, causal=causal)
+    close(chunked, recurrent)
+    expected = linear_module.formula(q, k, v, causal=causal)
+    close(chunked, expected)
+
+
+def test_a_state_stands_for_all_keys_seen():
+    """Decoding keeps (d_h + 1)·d_v numbers a head, whatever T is."""
+    _, k, v = inputs(T_kv=50)
+    keys = linear_module.feature_map(k)
+    state = linear_module.State(torch.zeros(2, 3, 4, 4).double(), torch.zeros(2, 3, 4).double())
+    for j in range(50):
+        state = linear_module.step(state, keys[:, :, j], v[:, :, j])
+    close(state.S, keys.mT @ v)
+    close(state.z, keys.sum(2))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_multiplicative_with_a_scaled_identity_is_softmax_attention(causal):
+    q, k, v = inputs()
+    W = torch.eye(4, dtype=torch.float64) / 2.0
+    found = operators()["multiplicative"].forward(q, k, v, W=W, causal=causal)
+    close(found, naive.forward(q, k, v, causal=causal))
+
+
+@every
+def test_it_is_another_operator_and_no_implementation(name):
+    """Ranked beside implementations it would be "wrong": it computes something else."""
+    one = operators()[name]
+    assert name not in implementations()
+    assert one.computes and one.source
+    q, k, v = inputs()
+    found = one.forward(q, k, v, **drawn(name))
+    assert (found - naive.forward(q, k, v)).abs().max() > 0.01
+
+
+def test_every_operator_of_the_folder_is_found():
+    assert sorted(operators()) == sorted(NAMES)
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_narrow_dtypes_are_as_close_as_they_can_be(name, dtype):
+    one, weights = operators()[name], drawn(name, dtype=dtype)
+    q, k, v = inputs(T_q=70, T_kv=70, dtype=dtype)
+    expected = one.formula(q, k, v, causal=True, **weights)
+    found = one.forward(q, k, v, causal=True, **weights)
+    assert found.dtype == dtype
+    limit = 8 * torch.finfo(dtype).eps * float(expected.abs().max())
+    assert (found.double() - expected).abs().max() <= limit
+
+
+@every
+@pytest.mark.parametrize(("T_q", "T_kv"), [(3, 3), (3, 2)])
+def test_gradients_are_those_of_finite_differences(name, T_q, T_kv):
+    one, weights = operators()[name], drawn(name, 2)
+    tensors = [t.requires_grad_() for t in inputs(1, 1, T_q, T_kv, 2, 2)]
+    keys = list(weights)
+    more = [weights[key].requires_grad_() for key in keys]
+
+    def call(q, k, v, *given):
+        return one.forward(q, k, v, causal=True, **dict(zip(keys, given, strict=True)))
+
+    assert torch.autograd.gradcheck(call, (*tensors, *more))
+
+
+def test_additive_scores_by_parts_are_the_same(monkeypatch):
+    q, k, v = inputs(T_q=7)
+    whole = additive_module.forward(q, k, v, **drawn("additive"))
+    monkeypatch.setattr(additive_module, "HIDDEN_ELEMENTS", 2 * k.numel())
+    assert torch.equal(additive_module.forward(q, k, v, **drawn("additive")), whole)
