@@ -107,7 +107,8 @@ def optional_at_the_top(tree: dict[str, str]) -> list[str]:
 
 def is_kernel_module(path: str) -> bool:
     folders, _, module = path.rpartition("/")
-    is_in_a_package_of_impls = folders.startswith("impls/") and folders != "impls/interface"
+    of_no_kernels = ("impls/interface", "impls/layer")
+    is_in_a_package_of_impls = folders.startswith("impls/") and folders not in of_no_kernels
     return is_in_a_package_of_impls and module != "__init__.py"
 
 
