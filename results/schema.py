@@ -148,12 +148,18 @@ class Check:
 
 @dataclass(frozen=True)
 class Host:
-    """What the machine did meanwhile; system CPU time and foreign load are shares, 0 to 1."""
+    """What the machine did meanwhile; system CPU time and foreign load are shares, 0 to 1.
+
+    `looks` is how often, some time apart, the cell was sampled; the samples of `looks_set_aside`
+    of them are left out: the machine did a fixed work slower than at other times in the run.
+    """
 
     minor_faults_per_call: float | None = None
     system_share: float | None = None
     involuntary_switches: float | None = None
     foreign_load: float | None = None
+    looks: int | None = None
+    looks_set_aside: int | None = None
 
 
 @dataclass(frozen=True)

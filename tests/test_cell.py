@@ -14,7 +14,8 @@ from impls.interface.attention import Implementation
 from impls.interface.problem import Problem
 from impls.interface.registry import implementations
 from suites.measure.samples import Settings
-from suites.session.cell import Call, Conditions, ProblemMemory, measure_cell, time_limit
+from suites.session.call import Call
+from suites.session.cell import Conditions, ProblemMemory, measure_cell, time_limit
 from suites.session.faults import CompileTimeout, SilentFallback
 from suites.session.sweep import Cell
 from tests.suite_process import ROOFS

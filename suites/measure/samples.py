@@ -93,6 +93,7 @@ class Samples:
     host: host_load.HostLoad
     host_s: float | None = None
     flags: tuple[str, ...] = field(default=())
+    pace_s: float | None = None
 
     def timing(self, prepare_s: float | None = None) -> dict[str, Any]:
         """The `timing` record of a cell; `prepare_s` is what the caller spent before any call."""
@@ -136,25 +137,25 @@ def flags_of(samples_s: Sequence[float], floor_s: float | None, settings: Settin
     return flags
 
 
-def pooled(first: Samples, again: Samples, settings: Settings) -> Samples:
-    """The samples of two looks at one cell, some time apart, as one.
+def pooled(looks: Sequence[Samples], settings: Settings) -> Samples:
+    """The samples of looks at one cell, some time apart, as one.
 
-    A neighbour that lasts a second shifts a whole look; two looks show the steadier quartile. On
-    the CPU-time clock it was contended when both looks were: the fastest sample then waited.
+    A neighbour that lasts a second shifts a whole look; several show the steadier quartile. On
+    the CPU-time clock it was contended when all looks were: the fastest sample then waited.
     """
-    samples_s = (*first.samples_s, *again.samples_s)
+    first = looks[0]
+    samples_s = tuple(sample for look in looks for sample in look.samples_s)
     recounted = {"low_n", "near_floor", "unsteady", "contended"}
     flags = flags_of(samples_s, first.floor_s, settings)
-    looks = [set(first.flags), set(again.flags)]
-    waited = ["contended" in look for look in looks]
+    waited = ["contended" in look.flags for look in looks]
     if all(waited) if first.clock == "cpu_time" else any(waited):
         flags.append("contended")
-    flags += sorted((looks[0] | looks[1]) - recounted)
+    flags += sorted({flag for look in looks for flag in look.flags} - recounted)
     return replace(
         first,
         samples_s=samples_s,
-        wall_samples_s=(*first.wall_samples_s, *again.wall_samples_s),
-        stop=again.stop,
-        warmup_n=first.warmup_n + again.warmup_n,
+        wall_samples_s=tuple(wall for look in looks for wall in look.wall_samples_s),
+        stop=looks[-1].stop,
+        warmup_n=sum(look.warmup_n for look in looks),
         flags=tuple(flags),
     )

@@ -6,10 +6,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -23,11 +22,15 @@ from impls.interface.reference import Reference, reference
 from suites.measure import device
 from suites.measure.clocks import measure
 from suites.measure.executed import Executed, executed
-from suites.measure.samples import Samples, Settings, pooled
+from suites.measure.pace import Pace
+from suites.measure.samples import Samples, Settings
+from suites.session.call import Call
 from suites.session.faults import CompileTimeout, SilentFallback
 from suites.session.other_inputs import turned, turned_back
-from suites.session.record import looked_again, measured_fields
+from suites.session.record import checked_again, measured_fields
 from suites.session.sweep import Cell
+
+ONE_LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Conditions:
     flop_convention: str
     compile_limit_s: float
     is_timed: bool = True
+    pace: Pace | None = None
 
 
 class ProblemMemory:
@@ -64,67 +68,6 @@ class ProblemMemory:
         """The names of the inputs that a call wrote into; they have their values again."""
         assert self._kept is not None and self._before is not None
         return put_back(self._kept[0], self._before)
-
-
-class Call:
-    """One pass over one problem's inputs as a zero-argument call, and what it gave last."""
-
-    def __init__(self, cell: Cell, inputs: Inputs, device_name: str) -> None:
-        """`prepare` is called here, outside any clock; `prepare_s` is how long it took."""
-        self.cell, self.inputs, self._device = cell, inputs, device_name
-        started = time.perf_counter()
-        prepare = cell.implementation.prepare
-        if prepare is not None:
-            self._forward: Callable[..., torch.Tensor] = prepare(cell.problem, device_name)
-        else:
-            self._forward = partial(
-                cell.implementation.forward,
-                causal=cell.problem.causal,
-                window=cell.problem.window,
-                mask=None,
-                scale=None,
-                softcap=None,
-            )
-        self.prepare_s = time.perf_counter() - started
-        self._leaves: tuple[torch.Tensor, ...] = ()
-        self._out: torch.Tensor | None = None
-        if cell.pass_ != "forward":
-            # Detached first: leaves of their own, so that one cell's graph never reaches another's.
-            self._leaves = tuple(
-                t.detach().requires_grad_() for t in (inputs.q, inputs.k, inputs.v)
-            )
-        if cell.pass_ == "backward":
-            self._out = self._forward(*self._leaves)
-
-    def run(self) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        """The output, or (dq, dk, dv): fresh gradients each time, never added to older ones."""
-        if self.cell.pass_ == "forward":
-            return self._forward(self.inputs.q, self.inputs.k, self.inputs.v)
-        if self._out is not None:
-            return torch.autograd.grad(
-                self._out, self._leaves, self.inputs.d_out, retain_graph=True
-            )
-        out = self._forward(*self._leaves)
-        return torch.autograd.grad(out, self._leaves, self.inputs.d_out)
-
-    def outputs(self) -> dict[str, torch.Tensor]:
-        """What one call gives, by name: "out" and, with a backward, "dq", "dk" and "dv"."""
-        if self.cell.pass_ == "forward":
-            given = {"out": self._forward(self.inputs.q, self.inputs.k, self.inputs.v)}
-        else:
-            out = self._out if self._out is not None else self._forward(*self._leaves)
-            gradients = torch.autograd.grad(
-                out, self._leaves, self.inputs.d_out, retain_graph=self._out is not None
-            )
-            given = {"out": out.detach()} | dict(zip(("dq", "dk", "dv"), gradients, strict=True))
-        self.wait()
-        return given
-
-    def wait(self) -> None:
-        """Until all that was called has been computed."""
-        if self.cell.implementation.synchronize is not None:
-            self.cell.implementation.synchronize()
-        device.synchronize(self._device)
 
 
 def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> dict[str, Any]:
@@ -176,7 +119,9 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> d
 def look_again(
     cell: Cell, fields: Mapping[str, Any], conditions: Conditions, memory: ProblemMemory
 ) -> dict[str, Any]:
-    """The fields of a cell already measured, with more samples taken and checked now.
+    """The fields of a cell already measured, with more samples, taken and checked now.
+
+    "samples" are those of this look alone.
 
     Raises:
         Whatever the implementation raises.
@@ -190,7 +135,7 @@ def look_again(
         again = _sample(cell, call, conditions, fields["timing"]["first_call_s"])
         check = _check_with_other_inputs(call, expected)
     memory.put_back()
-    return looked_again(fields, pooled(fields["samples"], again, conditions.settings), check)
+    return checked_again(fields, check) | {"samples": again}
 
 
 def _sample(cell: Cell, call: Call, conditions: Conditions, first_call_s: float) -> Samples:
@@ -201,17 +146,27 @@ def _sample(cell: Cell, call: Call, conditions: Conditions, first_call_s: float)
             Call(cell, make_inputs(cell.problem, conditions.device, seed=n + 1), conditions.device)
             for n in range(copies)
         ]
-    return measure(
+    settings = conditions.settings
+    if cell.implementation.needs_compiler:
+        # Another look would cost another compilation: this one lasts as long as several.
+        settings = replace(
+            settings, min_span_s=ONE_LOOK_S, budget_s=max(ONE_LOOK_S, settings.budget_s)
+        )
+    pace_s = conditions.pace.read() if conditions.pace else None
+    samples = measure(
         call.run,
         device=conditions.device,
         clock=cell.clock,
         cache=cell.cache,
-        settings=conditions.settings,
+        settings=settings,
         synchronize=cell.implementation.synchronize,
         first_call_s=first_call_s,
         rotated=[r.run for r in rotated],
         rotated_bytes=len(rotated) * cost.compulsory_bytes(cell.problem, cell.pass_) or None,
     )
+    if conditions.pace is None or pace_s is None:
+        return samples
+    return replace(samples, pace_s=max(pace_s, conditions.pace.read()))
 
 
 def copies_beyond_cache(cell: Cell, device_name: str) -> int:

@@ -43,9 +43,10 @@ class RecordingFixture(BenchmarkFixture):
             stats.update(sample)
         self.extra_info.update(info)
 
-    def extend(self, samples_s: Sequence[float]) -> None:
-        """Add the samples of another look at the recorded cell, in seconds."""
+    def replace(self, samples_s: Sequence[float]) -> None:
+        """Put the samples of all looks at the recorded cell in place of its first, in seconds."""
         if self.stats is not None:
+            self.stats.stats.data.clear()
             for sample in samples_s:
                 self.stats.update(sample)
 

@@ -8,12 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from impls.interface.failures import failures
-from suites.measure.samples import Samples
+from suites.measure.pace import Pace
+from suites.measure.samples import Samples, pooled
 from suites.session.cell import Conditions, ProblemMemory, look_again
+from suites.session.record import timed_again
 from suites.session.sweep import Cell
 
-LOOKS = 4
-SHORT_S = 0.8
+LOOKS = 6
+MOST_LOOKS = 9
+"""A cell that was often disturbed is looked at so many times."""
+ENOUGH_UNDISTURBED = 4
+SHORT_S = 1.2
 """Samples that span so long have met good and bad moments already."""
 
 
@@ -23,8 +28,8 @@ class Sink(Protocol):
     def record(self, samples_s: Any, **named: Any) -> None:
         """The samples of the first look."""
 
-    def extend(self, samples_s: Any) -> None:
-        """Those of a further one."""
+    def replace(self, samples_s: Any) -> None:
+        """Those of all looks, in its place."""
 
 
 @dataclass
@@ -33,6 +38,7 @@ class _Seen:
     record: Mapping[str, Any]
     fields: Mapping[str, Any]
     sink: Sink
+    looks: list[Samples]
 
 
 class Looks:
@@ -52,7 +58,7 @@ class Looks:
         samples: Samples = fields["samples"]
         span_s = samples.calls_per_sample * sum(samples.wall_samples_s or samples.samples_s)
         if span_s < SHORT_S and not cell.implementation.needs_compiler:
-            self._seen.append(_Seen(cell, record, fields, sink))
+            self._seen.append(_Seen(cell, record, fields, sink, [samples]))
 
     def again(
         self,
@@ -64,23 +70,50 @@ class Looks:
     ) -> list[Cell]:
         """Take the further looks; `write` gets each cell's new record. → Cells that turned wrong.
 
-        A look that raises changes nothing: the cell's first record stands.
+        A look that raises changes nothing: the cell's earlier record stands.
         """
         brief = replace(conditions.settings, min_samples=4, least_samples=2, overrun=3.0)
         conditions = replace(conditions, settings=brief)
         wrong: list[Cell] = []
-        for look in range(2, LOOKS + 1):
-            if self._seen:
-                tell(f"looking again at {len(self._seen)} short cells ({look} of {LOOKS})")
-            for seen in list(self._seen):
-                before = len(seen.fields["samples"].samples_s)
+        for look in range(2, MOST_LOOKS + 1):
+            due = [s for s in self._seen if look <= LOOKS or _is_in_doubt(s, conditions.pace)]
+            if due:
+                tell(f"looking again at {len(due)} short cells ({_words(look)})")
+            for seen in due:
                 with suppress(*failures()):
-                    seen.fields = look_again(seen.cell, seen.fields, conditions, memory)
+                    fields = look_again(seen.cell, seen.fields, conditions, memory)
+                    _take_in(seen, fields, conditions)
                     if seen.fields["status"] != "ok":
                         wrong.append(seen.cell)
                         self._seen.remove(seen)
                     journalled = {k: v for k, v in seen.fields.items() if k != "samples"}
                     seen.record = {**seen.record, **journalled}
                     write(seen.record)
-                    seen.sink.extend(seen.fields["samples"].samples_s[before:])
+                    seen.sink.replace(seen.fields["samples"].samples_s)
         return wrong
+
+
+def undisturbed(looks: list[Samples], pace: Pace | None) -> list[Samples]:
+    """The looks during which the machine kept its pace; all of them where fewer than two did."""
+    kept = _keeping_pace(looks, pace)
+    return kept if len(kept) >= 2 else looks
+
+
+def _take_in(seen: _Seen, fields: Mapping[str, Any], conditions: Conditions) -> None:
+    seen.looks.append(fields["samples"])
+    kept = undisturbed(seen.looks, conditions.pace)
+    counts = {"looks": len(seen.looks), "looks_set_aside": len(seen.looks) - len(kept)}
+    host = {**(fields["host"] or {}), **counts}
+    seen.fields = timed_again({**fields, "host": host}, pooled(kept, conditions.settings))
+
+
+def _is_in_doubt(seen: _Seen, pace: Pace | None) -> bool:
+    return len(_keeping_pace(seen.looks, pace)) < ENOUGH_UNDISTURBED
+
+
+def _keeping_pace(looks: list[Samples], pace: Pace | None) -> list[Samples]:
+    return [look for look in looks if pace is None or not pace.is_disturbed(look.pace_s)]
+
+
+def _words(look: int) -> str:
+    return f"{look} of {LOOKS}" if look <= LOOKS else "others disturbed them"

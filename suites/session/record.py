@@ -58,17 +58,22 @@ def measured_fields(
     }
 
 
-def looked_again(fields: Mapping[str, Any], samples: Samples, check: Check) -> dict[str, Any]:
-    """The fields of a cell after another look: its pooled samples, and the check after them."""
-    changed: dict[str, Any] = {
-        "samples": samples,
-        "timing": samples.timing(fields["timing"]["prepare_s"]),
-        "flags": _flags(samples, fields["bound"]),
-        "check": check.to_json(),
-    }
+def checked_again(fields: Mapping[str, Any], check: Check) -> dict[str, Any]:
+    """The fields of a cell after the check of another look."""
+    changed: dict[str, Any] = {"check": check.to_json()}
     if not check.ok:
         changed |= {"status": "wrong", "reasons": list(check.reasons)}
     return {**fields, **changed}
+
+
+def timed_again(fields: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
+    """The fields of a cell with the pooled samples of its looks in place of its first ones."""
+    return {
+        **fields,
+        "samples": samples,
+        "timing": samples.timing(fields["timing"]["prepare_s"]),
+        "flags": _flags(samples, fields["bound"]),
+    }
 
 
 def _flags(samples: Samples | None, roof: Mapping[str, Any] | None) -> list[str]:

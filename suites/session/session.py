@@ -16,6 +16,7 @@ from suites.measure import allocator, device
 from suites.measure.ceilings import ceilings_for
 from suites.measure.environment import machine_key, read_environment
 from suites.measure.journal import RunDirectory, utc_now
+from suites.measure.pace import Pace
 from suites.measure.samples import SETTINGS_VERSION, Settings
 from suites.session import faults, torch_state
 from suites.session.cell import Conditions, ProblemMemory, measure_cell
@@ -80,6 +81,7 @@ class Session:
             flop_convention=self.options.flop_convention,
             compile_limit_s=self.options.compile_limit_s,
             is_timed=is_timed,
+            pace=Pace() if self.device == "cpu" and self.options.threads == 1 else None,
         )
         if self.resumed is not None:
             self.plan = self.resumed.plan_for(cells, key)
