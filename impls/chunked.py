@@ -155,7 +155,7 @@ def algorithmic_bytes(problem: Problem, pass_: str) -> int:
 
 
 def scratch_bytes(problem: Problem, pass_: str) -> int:
-    """One chunk of scores; with a backward autograd keeps P of every chunk, and dP comes to it."""
+    """One chunk of scores; with a backward P of every chunk, kept by autograd, and dP."""
     rows = problem.T_q if pass_ != "forward" else min(CHUNK_Q, problem.T_q)
     keys = problem.T_kv if pass_ != "forward" else min(CHUNK_KV, problem.T_kv)
     matrices = 1 if pass_ == "forward" else 2

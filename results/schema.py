@@ -3,9 +3,8 @@
 A run is a folder `results/runs/<machine-key>/<utc>-<commit>/`:
 
 - `run.json`: environment, ceilings, settings and the plan, see `results.run`.
-- `cells.jsonl`: the journal, one line a finished cell, see `Cell`; of `"kind": "static"`, see
-  `results.static_profile`.
-- `running.json`: the cell being measured, there only meanwhile, see `results.run.Running`.
+- `cells.jsonl`: the journal, one line a finished cell: `Cell`, `results.static_profile`.
+- `running.json`: the cell being measured, there only meanwhile: `results.run.Running`.
 - `launch-<n>.json`: pytest-benchmark's own JSON; nothing here reads it.
 
 All are strict JSON in UTF-8 and SI units. null is "not known" or "not measured", never 0. Fields
@@ -150,8 +149,7 @@ class Check:
 class Host:
     """What the machine did meanwhile; system CPU time and foreign load are shares, 0 to 1.
 
-    `looks` is how often, some time apart, the cell was sampled; the samples of `looks_set_aside`
-    of them are left out: the machine did a fixed work slower than at other times in the run.
+    Of `looks` some time apart `looks_set_aside` are left out: beside them a fixed work was slow.
     """
 
     minor_faults_per_call: float | None = None
