@@ -168,7 +168,7 @@ def crossing_T(shape: Shape, flop: Callable[[Shape, int], LayerFlop]) -> int | N
 
 
 def cache_bytes(shape: Shape, T: int, dtype: str, B: int = 1) -> int:
-    """The bytes that must be kept of T tokens: all of them, in layers with a window the last w.
+    """The bytes to be kept of T tokens: of all, in layers with a window of the last w.
 
     Heads: 2·H_kv·d_h elements a token and layer. Latent: d_c + d_R, whatever H is.
 

@@ -65,7 +65,7 @@ def digits(value: float, n: int = 3) -> str:
 
 
 def counted(flop: float) -> str:
-    """Whole counts as they are up to nine digits, larger or broken ones with four and a prefix."""
+    """Whole counts below 10⁹ as they are, others with four digits and a prefix."""
     if flop == int(flop) and flop < 1e9:
         return f"{int(flop):,}"
     for factor, prefix in _PREFIXES:

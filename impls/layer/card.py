@@ -107,7 +107,7 @@ def card(
     memory_bytes: float | None = None,
     model_weight_bytes: int | None = None,
 ) -> Card:
-    """The card of a model at T tokens; `memory_bytes` replaces what the device is known to have."""
+    """The card of a model at T tokens; `memory_bytes` replaces what the device has."""
     shape = model.shape
     serving = None
     if rates is not None:

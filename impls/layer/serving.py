@@ -44,7 +44,7 @@ def decode_bound(
     B: int = 1,
     model_weight_bytes: int | None = None,
 ) -> Bound:
-    """The least time in which B sequences of T tokens, the new one among them, gain that token.
+    """The least time in which B sequences gain their T-th token each.
 
     The weights are read once for all sequences; of each cache T − 1 tokens are read and one is
     written. Weights are those of the attention layers, or `model_weight_bytes` of the whole model;

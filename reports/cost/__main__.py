@@ -17,7 +17,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write each figure as PNG and SVG, the paths to stdout → 0, or 2 for what is no comparison."""
+    """Write each figure as PNG and SVG, paths to stdout → 0, or 2 for no comparison."""
     options = _parser().parse_args(arguments)
     # matplotlib takes a second to import; wrong usage is told before that.
     from reports.cost import cache, core_share, tokens

@@ -46,7 +46,7 @@ def margin_in(words: Iterable[str]) -> float:
 
 
 def name_ends(axes: Axes, ends: Sequence[End]) -> None:
-    """Each line's words in the right margin, spread so that none touch; a thin line leads there."""
+    """Each line's words in the right margin, spread so that none touch, a thin line to each."""
     box, figure = axes.get_window_extent(), axes.get_figure(root=True)
     assert figure is not None
     # Places are kept in inches: pixels would move when a figure is saved at another dpi.
