@@ -185,6 +185,25 @@ def test_another_triton_is_not_comparable_with_its_differences_told(bench):
     assert bench.call("gate") == 0
 
 
+def test_another_ptxas_is_kept_beside_in_the_same_file(bench):
+    bench.accept(ALL)
+    others = [profile(arch=r["arch"], d_h=r["d_h"], ptxas="13.1.80") for r in ALL]
+    bench.run(others)
+    assert bench.call("gate") == 4
+    assert bench.call("accept") == 0 and bench.call("gate") == 0
+    assert len(next(bench.baselines.iterdir()).read_text().splitlines()) == 1 + 2 * len(ALL) + 1
+    bench.run(ALL)
+    assert bench.call("gate") == 0
+
+
+def test_what_a_run_no_longer_has_leaves_the_baseline(bench):
+    bench.accept(ALL)
+    bench.run(ALL[1:])
+    assert bench.call("accept") == 0
+    assert "1 missing, 3 unchanged" in bench.said().splitlines()[-1]
+    assert bench.call("gate") == 0
+
+
 def test_new_and_missing_profiles_are_not_passed_over(bench):
     bench.accept(ALL[:3])
     bench.run(ALL[1:])

@@ -73,6 +73,14 @@ def test_one_step_of_any_gated_figure_is_seen(worse, better, said):
         assert any(said in reason for reason in judged.reasons)
 
 
+def test_one_longer_loop_among_shorter_ones_is_a_regression():
+    before = read(other_loops=[loop(), loop(), loop()])
+    loops = [loop(alu=80), loop(alu=91), loop(alu=80)]
+    judged = verdict(before, read(other_loops=loops))
+    assert judged.verdict == "regressed"
+    assert judged.reasons == ("instructions of other loops 348 + 348 + 348 → 338 + 349 + 338",)
+
+
 def test_half_a_point_of_the_bound_is_rounding():
     # 100.0 → 99.5 is half a point; the exact rule is for counts
     assert verdict(read(), read(bound__overlap_percent=99.5)).verdict == "unchanged"

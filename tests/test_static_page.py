@@ -82,6 +82,16 @@ def test_registers_spills_broken_promises_and_refusals_are_marks(run):
     assert "not predictions" in notes
 
 
+def test_spills_are_red_only_where_some_are_in_the_hot_loop(tmp_path):
+    outside = profile(resources__spill_stores=3)
+    inside = profile(
+        d_h=64, resources__spill_stores=4, hot_loop__spill_stores=1, expected__may_spill=True
+    )
+    axes = drawn(static, run_of(tmp_path, outside, inside)).axes[1]
+    colours = {text.get_text(): text.get_color() for text in axes.texts}
+    assert colours["▼3"] == "black" and colours["▼4"] == static.RED
+
+
 def test_a_sweep_has_a_row_for_each_block(tmp_path):
     records = [profile(block__num_warps=n, is_default=n == 8) for n in (2, 4, 8)]
     labels = drawn(static, run_of(tmp_path, *records)).axes[0]

@@ -76,6 +76,15 @@ def test_findings_tell_what_failed_before_how_high_the_bounds_are(run):
     assert "matrix products 3, exponentials 3, device memory 1" in told[4]
 
 
+def test_the_worst_of_several_that_spill_is_named(tmp_path):
+    records = [profile(d_h=d, resources__spill_stores=n) for d, n in ((64, 2), (80, 9), (96, 3))]
+    told = [f.sentence for f in findings(load_run(write_static_run(tmp_path, records)))]
+    assert told[0] == (
+        "3 of 3 default blocks spill, none of them in the hot loop; most: triton_flash_forward "
+        "sm_90 d_h=80 with 9 stores and 0 loads."
+    )
+
+
 def test_a_clean_run_says_that_nothing_spills(tmp_path):
     run = load_run(write_static_run(tmp_path, [profile()]))
     assert findings(run)[0].sentence == "None of 1 default blocks spills a register."

@@ -35,7 +35,7 @@ TITLE = "Static profile"
 MOST_ROWS = 48
 # Inches.
 LABELS, BAR, FIGURES, GAP, ROW, HEAD, FOOT = 2.35, 2.2, 1.15, 0.22, 0.27, 0.52, 0.5
-_RED = "#B3261E"
+RED = "#B3261E"
 # Okabe and Ito's colours again, one for each pipe; the second is dark enough for letters.
 _PIPES = {
     "mma": ("#0072B2", "#0072B2"),
@@ -175,7 +175,7 @@ def _draw_row(axes: Axes, y: float, profile: StaticProfile | None) -> None:
     if profile.resources is None:
         text = notes(profile)[0]
         short = text if len(text) <= 44 else text[:43] + "…"
-        axes.text(1, y, short, fontsize=8, color=_RED, va="center")
+        axes.text(1, y, short, fontsize=8, color=RED, va="center")
         return
     bound = profile.bound
     if bound is not None:
@@ -199,7 +199,7 @@ def _draw_row(axes: Axes, y: float, profile: StaticProfile | None) -> None:
     loop = profile.hot_loop
     is_inside = bool(loop and loop.spill_stores + loop.spill_loads)
     text = f"▼{spilled}" if spilled else ("" if mark else "0")
-    ink = _RED if is_inside or mark else ("black" if spilled else PALE)
+    ink = RED if is_inside or mark else ("black" if spilled else PALE)
     _beside(axes, y, text + mark, 1, ink)
 
 
