@@ -8,9 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_EXAMPLES = """examples:
+_CEILINGS = """examples:
   python -m suites ceilings
   python -m suites ceilings --threads 2 --fresh --json > ceilings.json
+"""
+_EXAMPLES = """examples:
+  python -m suites ceilings
+  python -m suites static --arch sm_90
 """
 
 
@@ -18,12 +22,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; → its exit code: 0 done, 2 usage."""
     parser = argparse.ArgumentParser(
         prog="python -m suites",
-        description="Measure this machine.",
+        description="Measure this machine, and read kernels compiled for others.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_ceilings(commands)
+    _add_static(commands)
     options = parser.parse_args(arguments)
     return options.run(options)
 
@@ -34,7 +39,7 @@ def _add_ceilings(commands: Any) -> None:
         help="measure how fast this machine multiplies and moves bytes (under 10 s, kept a week)",
         description="Measure the ceilings every row is held against: matrix products per dtype and "
         "library, bandwidth per memory level, exponentials. Under 10 s, kept for 7 days.",
-        epilog=_EXAMPLES,
+        epilog=_CEILINGS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print the record, not the table")
@@ -42,6 +47,23 @@ def _add_ceilings(commands: Any) -> None:
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="CPU threads (1)")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.set_defaults(run=_ceilings)
+
+
+def _add_static(commands: Any) -> None:
+    from suites.static import command
+
+    parser = commands.add_parser(
+        "static",
+        help="compile kernels for GPUs that are not here, and read what their code costs",
+        description="Compile our Triton kernels, or one of yours, ahead of time: registers, "
+        "spills, shared memory, occupancy, the hot loop's instructions and two bounds from "
+        "published throughputs. Needs no GPU. The default is the gate's set: every kernel in bf16 "
+        "at d_h 64 and 128 with its default block, for sm_80, sm_90 and sm_100.",
+        epilog=command.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_options(parser)
+    parser.set_defaults(run=command.run)
 
 
 def _ceilings(options: argparse.Namespace) -> int:
