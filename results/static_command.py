@@ -25,9 +25,12 @@ from results.static_printing import (
 )
 from results.static_profile import StaticProfile
 from results.static_promises import breaches
+from results.static_scope import looked_at, options_text, selection, widened
 from results.store import find_run, load_run
 
 FAILED, USAGE, NOT_COMPARABLE, BROKEN = 1, 2, 4, 5
+_ACCEPT = "python -m results accept --static"
+_GATES_SET = "the baseline is of what python -m suites static compiles without options"
 _SAME = "nothing to accept: the baseline says the same"
 
 
@@ -49,6 +52,10 @@ def gate(options: argparse.Namespace, store: Path) -> int:
         run = _static_run(options.runs[0] if options.runs else "latest", store)
         before = read_baselines(folder)
         profiles, against = gated(run.profiles), f"{len(before)} accepted profiles"
+        asked = [one for one in before if looked_at(one, selection(run))]
+        if len(asked) < len(before):
+            against += f", of which it was asked for {len(asked)} ({options_text(run)})"
+        before = asked
     judged = judge(profiles, before) if profiles and before else []
     code = exit_code(judged)
     last = conclusion(judged, code)
@@ -58,7 +65,7 @@ def gate(options: argparse.Namespace, store: Path) -> int:
         last += f": {against} has no profile that compiled"
     elif not before:
         code = NOT_COMPARABLE
-        last = f"NOT COMPARABLE: no baseline in {folder}: python -m results accept --static"
+        last = f"NOT COMPARABLE: nothing of it was accepted in {folder}: {_ACCEPT}"
     if options.json:
         head = {"run": run.name, "against": against, "exit_code": code, "conclusion": last}
         _print_json(head | {"counts": counts(judged), "judgements": record(judged)})
@@ -91,8 +98,10 @@ def accept(options: argparse.Namespace, store: Path) -> int:
             _print_lines([*why_not, last] if len(why_not) > 1 else [last])
         return FAILED if profiles else BROKEN
     before = read_baselines(folder)
-    judged = judge(profiles, before)
-    after = [one for one in before if not belongs(one, profiles)] + [*map(accepted, profiles)]
+    asked = [one for one in before if looked_at(one, selection(run))]
+    judged = judge(profiles, asked)
+    kept = [one for one in before if one not in asked or not belongs(one, profiles)]
+    after = [*kept, *map(accepted, profiles)]
     source = {"run": run.name, "commit": run.header.commit, "utc": run.header.created_utc}
     files = [str(file) for file in write_baselines(folder, before, after, source)]
     last = f"accepted {len(profiles)} profiles: {counts_text(judged)}" if files else _SAME
@@ -117,7 +126,11 @@ def _against_accepting(run: Run) -> list[str]:
         for p in run.profiles
         if p.status != "ok"
     ]
-    return found + ([] if run.state == "finished" else [f"{run.name} is {run.state}"])
+    if run.state != "finished":
+        found.append(f"{run.name} is {run.state}")
+    if wider := widened(run):
+        found.append(f"{run.name} was asked for {', '.join(wider)}: {_GATES_SET}")
+    return found
 
 
 def _knowingly_broken(profiles: Sequence[StaticProfile]) -> list[str]:

@@ -92,6 +92,12 @@ def test_spills_are_red_only_where_some_are_in_the_hot_loop(tmp_path):
     assert colours["▼3"] == "black" and colours["▼4"] == static.RED
 
 
+def test_code_beyond_a_limit_has_figures_and_still_no_bar(tmp_path):
+    beyond = profile(status="error", reasons=["a block takes 300000 bytes of shared memory"])
+    said = texts(drawn(static, run_of(tmp_path, beyond)))
+    assert "error: a block takes 300000 bytes" in " ".join(said) and "mma" not in said
+
+
 def test_a_sweep_has_a_row_for_each_block(tmp_path):
     records = [profile(block__num_warps=n, is_default=n == 8) for n in (2, 4, 8)]
     labels = drawn(static, run_of(tmp_path, *records)).axes[0]

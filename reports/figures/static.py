@@ -172,7 +172,7 @@ def _draw_row(axes: Axes, y: float, profile: StaticProfile | None) -> None:
     if profile is None:
         axes.text(1, y, "not in the run", fontsize=8, color=PALE, va="center")
         return
-    if profile.resources is None:
+    if profile.status != "ok" or profile.resources is None:
         text = notes(profile)[0]
         short = text if len(text) <= 44 else text[:43] + "…"
         axes.text(1, y, short, fontsize=8, color=RED, va="center")

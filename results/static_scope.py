@@ -1,0 +1,48 @@
+"""What a static run was asked for: what it did not look at is neither missing nor replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from results.run import Run
+from results.static_baseline import Accepted
+
+# Options that only leave something out of the set that the gate looks at.
+_NARROWING = ("archs", "kernels")
+_OPTIONS = {"archs": "--arch", "kernels": "--kernel", "dtypes": "--dtype", "head_sizes": "--d_h"}
+_OPTIONS |= {"everything": "--all", "sweep": "--sweep"}
+
+
+def selection(run: Run) -> Mapping[str, Any]:
+    """The options that were given, by the names that suites write; empty is the gate's set."""
+    given = run.header.settings.all.get("selection")
+    return given if isinstance(given, Mapping) else {}
+
+
+def looked_at(one: Accepted, asked: Mapping[str, Any]) -> bool:
+    """Whether a run that was asked so compiled the accepted profile, unless it is gone."""
+    if asked.get("sweep"):
+        return False
+    found = (
+        (asked.get("archs"), _number(one.arch), _number),
+        (asked.get("kernels"), one.kernel, str),
+        (asked.get("dtypes"), one.dtype, str),
+        (asked.get("head_sizes"), one.d_h, int),
+    )
+    return all(not given or value in [read(g) for g in given] for given, value, read in found)
+
+
+def widened(run: Run) -> list[str]:
+    """The options that go beyond the gate's set: a baseline of such a run would never be met."""
+    return [_OPTIONS.get(name, name) for name in selection(run) if name not in _NARROWING]
+
+
+def options_text(run: Run) -> str:
+    """The options that chose what the run looked at, "--arch, --kernel"; empty for none."""
+    return ", ".join(_OPTIONS.get(name, name) for name in selection(run))
+
+
+def _number(arch: str) -> str:
+    """ "90" of "sm_90", "sm90" or "90", as the command takes them."""
+    return "".join(c for c in arch if c.isdigit())
