@@ -22,11 +22,11 @@ def pytest_configure() -> None:
 @pytest.fixture
 def fake_time(monkeypatch) -> FakeTime:
     """The time of everything that plans, measures or takes samples: it passes by calls alone."""
-    from suites.measure import cpu_clock, cuda_clock
+    from suites.measure import cpu_clock, cuda_clock, executed
     from suites.session import cell, plan
 
     fake = FakeTime()
-    for module in (cpu_clock, cuda_clock, cell, plan):
+    for module in (cpu_clock, cuda_clock, executed, cell, plan):
         monkeypatch.setattr(module, "time", fake)
     return fake
 
