@@ -11,9 +11,8 @@ from results.__main__ import main
 from tests.fake_cells import cell
 from tests.fake_profiles import loop, profile
 from tests.fake_run import write_run
-from tests.fake_static_run import write_static_run
+from tests.static_bench import ALL, Bench, replaced
 
-ALL = [profile(arch=a, d_h=d) for a in ("sm_80", "sm_90") for d in (64, 128)]
 FASTER = profile(arch="sm_80", d_h=64, resources__registers=200)
 SPILLING = profile(
     arch="sm_90", d_h=128, resources__registers=256, resources__spill_stores=48
@@ -27,43 +26,6 @@ REFUSED = profile(
 @pytest.fixture
 def bench(tmp_path, capsys):
     return Bench(tmp_path, capsys)
-
-
-class Bench:
-    """A store and a folder of baselines that the commands see."""
-
-    def __init__(self, folder, capsys):
-        self.folder, self.capsys, self.hour = folder, capsys, 0
-
-    def run(self, records, change=None) -> str:
-        """A finished static run, newer than the last → its name."""
-
-        self.hour += 1
-        created = f"20261129T{self.hour:02}0000Z"
-        runs = self.folder / "runs"
-        return write_static_run(runs, records, created=created, change=change).name
-
-    def call(self, *arguments: str) -> int:
-        places = ["--store", str(self.folder / "runs"), "--baselines", str(self.baselines)]
-        return main([*arguments, "--static", *places])
-
-    @property
-    def baselines(self):
-        return self.folder / "baselines"
-
-    def said(self) -> str:
-        return self.capsys.readouterr().out
-
-    def accept(self, records) -> None:
-        self.run(records)
-        assert self.call("accept") == 0
-        self.said()
-
-
-def replaced(*records):
-    """ALL with those of `records` in place of their namesakes."""
-    theirs = {(r["arch"], r["d_h"]): r for r in records}
-    return [theirs.get((r["arch"], r["d_h"]), r) for r in ALL]
 
 
 def test_the_clean_tree_passes(bench):
@@ -209,78 +171,6 @@ def test_new_and_missing_profiles_are_not_passed_over(bench):
     bench.run(ALL[1:])
     assert bench.call("gate") == 4
     assert "1 missing, 1 new, 2 unchanged" in bench.said().splitlines()[-1]
-
-
-def asked(**options):
-    """A change of run.json: the options that its command had."""
-    return lambda header: header["settings"].update(selection=options)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"archs": ["90"]}, {"archs": ["sm_90"]}, {"archs": ["sm90", "sm_100"]}],
-)
-def test_what_a_run_was_not_asked_for_is_not_missing(bench, options):
-    bench.accept(ALL)
-    bench.run(ALL[2:], change=asked(**options))
-    assert bench.call("gate") == 0
-    first, *_, last = bench.said().splitlines()
-    assert "4 accepted profiles, of which it was asked for 2 (--arch)" in first
-    assert last == "PASSED: 2 unchanged"
-    bench.run(ALL[3:], change=asked(**options))
-    assert bench.call("gate") == 4, "one that it was asked for is missing"
-
-
-@pytest.mark.parametrize(
-    ("options", "missing"),
-    [
-        ({}, 3),
-        ({"kernels": ["triton_flash_decode"]}, 0),
-        ({"kernels": ["triton_flash_forward"]}, 3),
-        ({"dtypes": ["fp16"]}, 0),
-        ({"head_sizes": [64]}, 2),
-        ({"archs": ["sm_90"], "head_sizes": [64]}, 1),
-        ({"everything": True}, 3),
-    ],
-)
-def test_missing_is_what_the_options_ask_for(bench, options, missing):
-    bench.accept(ALL)
-    # the last of ALL, sm_90 at d_h = 128, and one that nobody accepted
-    bench.run([ALL[3], profile(arch="sm_80", d_h=40)], change=asked(**options))
-    assert bench.call("gate") == 4
-    assert (f"{missing} missing, " in bench.said().splitlines()[-1]) == (missing > 0)
-
-
-def test_accepting_a_narrow_run_leaves_the_rest_of_the_baseline(bench):
-    bench.accept(ALL)
-    changed = profile(arch="sm_90", d_h=64, resources__registers=100)
-    bench.run([changed], change=asked(archs=["sm_90"], kernels=["triton_flash_forward"]))
-    assert bench.call("accept") == 0
-    assert "1 missing, 1 improved" in bench.said().splitlines()[-1]
-    bench.run([*ALL[:2], changed])
-    assert bench.call("gate") == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"everything": True}, "--all"),
-        ({"dtypes": ["fp16"]}, "--dtype"),
-        ({"head_sizes": [64]}, "--d_h"),
-        ({"sweep": {"num_warps": [8]}}, "--sweep"),
-    ],
-)
-def test_a_run_beyond_the_gates_set_is_not_accepted(bench, options, said):
-    bench.run(ALL, change=asked(**options))
-    assert bench.call("accept") == 1
-    assert f"was asked for {said}: the baseline is of what" in bench.said()
-
-
-def test_a_sweep_leaves_nothing_missing(bench):
-    bench.accept(ALL)
-    bench.run(ALL[:1], change=asked(sweep={"num_warps": [8]}))
-    assert bench.call("gate") == 4
-    assert "was accepted in" in bench.said().splitlines()[-1]
 
 
 def test_a_run_without_shipped_kernels_compares_nothing(bench):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from results.reading import Place
 from results.static_baseline import accepted
 from results.static_gate import VERDICTS, Judgement, counts, exit_code, judge
-from results.static_profile import INSTRUCTION_KINDS, StaticProfile, read_static
+from results.static_profile import StaticProfile, read_static
 from tests.fake_profiles import loop, profile
 
 
@@ -53,12 +53,13 @@ STEPS = [
     ({"other_loops": [loop(select=64, alu=201)]}, {"other_loops": [loop(select=63)]}, "522 →"),
     ({"other_loops": []}, None, "instructions of other loops 522 → none"),
     ({"other_loops": [loop(select=64, alu=200)] * 2}, None, "522 → 522 + 522"),
+    # every kind the record has, so that one that is added cannot slip through; "spill" is counted
+    # as stores and loads
     *(
         ({f"hot_loop__mix__{kind}": n + 1}, {f"hot_loop__mix__{kind}": n - 1} if n else None, kind)
         for kind, n in loop()["mix"].items()
-        if kind not in ("mma", "spill", "select", "mufu")
+        if kind not in ("mma", "spill")
     ),
-    ({"hot_loop__mix__mufu": 67}, {"hot_loop__mix__mufu": 65}, "mufu in the hot loop 66 → 6"),
 ]
 
 
@@ -289,14 +290,3 @@ def test_every_profile_has_one_verdict_and_passing_means_nothing_is_worse(before
             assert now.registers <= was.registers and now.spill_stores <= was.spill_stores
     again = judge([*run.values()], [accepted(p) for p in run.values()])
     assert counts(again) == ({"unchanged": len(run)} if run else {})
-
-
-def test_every_kind_of_instruction_is_gated():
-    """A kind that the record gains must not slip through."""
-    before = read(expected__is_masked=None)
-    assert before.hot_loop is not None
-    for kind in INSTRUCTION_KINDS:
-        change = {f"hot_loop__mix__{kind}": before.hot_loop.mix[kind] + 1}
-        if kind == "spill":
-            change = {"hot_loop__spill_stores": 1}
-        assert verdict(before, read(expected__is_masked=None, **change)).verdict == "regressed"
