@@ -1,8 +1,5 @@
-import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,37 +10,16 @@ from impls.triton_flash import triton_flash, unavailable
 from impls.triton_flash.blocks import blocks_for, chunks, splits_heads
 from impls.triton_flash.interpreter import _reasons_against_versions, guarded
 from impls.triton_flash.launch import grid
-
-ROOT = Path(__file__).parent.parent
-
-
-def run_interpreted(selection):
-    """Cases of interpreted_triton_flash.py in a process of Triton's interpreter → number passed."""
-    command = [
-        *(sys.executable, "-m", "pytest", "tests/interpreted_triton_flash.py"),
-        *("--noconftest", "-p", "no:cacheprovider", "-q", "--tb=short", "-m", selection),
-    ]
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
-    )
-    failed = re.findall(r"^(?:FAILED|ERROR) \S+?::(.*)$", child.stdout, re.MULTILINE)
-    # A read outside memory kills the child: the top of its stack, on stderr, names the case.
-    assert child.returncode == 0, "\n".join(
-        [*failed, child.stdout[-6000:], child.stderr[:2000], f"exit status {child.returncode}"]
-    )
-    passed = re.search(r"(\d+) passed", child.stdout)
-    assert passed, child.stdout
-    return int(passed.group(1))
+from tests.interpreted_process import ROOT, run_interpreted
 
 
 def test_triton_flash_is_right_in_the_interpreter():
-    assert run_interpreted("not slow") >= 130
+    assert run_interpreted("interpreted_triton_flash.py", "not slow") >= 130
 
 
 @pytest.mark.slow
 def test_triton_flash_is_right_in_the_interpreter_over_the_full_grid():
-    assert run_interpreted("slow") >= 350
+    assert run_interpreted("interpreted_triton_flash.py", "slow") >= 350
 
 
 @pytest.mark.parametrize(("B", "H"), [(65536, 1), (10923, 6)])
@@ -132,7 +108,7 @@ def test_importing_triton_flash_imports_neither_triton_nor_the_kernel():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     modules, reason = child.stdout.splitlines()
-    ours = ("implementation_decode", "interpreter", "presence")
+    ours = ("implementation_decode", "implementation_hopper", "interpreter", "presence")
     assert modules.split() == [f"impls.triton_flash.{name}" for name in ours]
     assert reason == "triton is not installed, ['triton is not installed']"
 
