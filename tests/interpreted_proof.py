@@ -5,7 +5,7 @@ import math
 import torch
 
 from impls.triton_flash.interpreter import guarded, shuffled_grid
-from impls.triton_flash.launch import attend as launch
+from impls.triton_flash.launch import attend
 
 TORCH_DTYPES = {
     "float32": torch.float32,
@@ -78,8 +78,8 @@ def assert_within(found, exact, formula_found, floor, what):
         )
 
 
-def assert_right(problem, tensors=None, *, scale=None, seeds=(), **launched):
-    """One launch in order and one for each seed's order, against the formula in float64."""
+def assert_right(problem, tensors=None, *, launch=attend, scale=None, seeds=(), **launched):
+    """One `launch` in order and one for each seed's order, against the formula in float64."""
     q, k, v = drawn(problem) if tensors is None else tensors
     factor = problem.d_h**-0.5 if scale is None else scale
     seen = visible(problem)
