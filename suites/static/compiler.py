@@ -40,7 +40,6 @@ class Compiled:
     """
 
     name: str
-    ptx: str
     sass: str
     usage: Mapping[str, int]
     dynamic_shared_bytes: int
@@ -95,7 +94,6 @@ def compile_kernel(function: Any, build: Build, dtype: str | None, capability: i
     sass, usage = _read(kernel.asm["cubin"], metadata.name)
     return Compiled(
         name=metadata.name,
-        ptx=kernel.asm["ptx"],
         sass=sass,
         usage=usage,
         dynamic_shared_bytes=metadata.shared,

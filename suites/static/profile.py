@@ -27,7 +27,7 @@ def profile_of(compiled: Compiled, build: Build, capability: int) -> dict[str, A
     need = _need(compiled, capability)
     reasons = reasons_against(need, limits)
     loops = find_loops(code, int(build.block.get("num_warps", 4)), compiled.warps)
-    products = products_in_code(code, compiled.ptx)
+    products = products_in_code(code)
     work = work_of(code, loops.hot, products)
     iterations = _iterations(work, build)
     rates = rates_of(capability)

@@ -1,22 +1,17 @@
-"""Products in tensor memory: their shapes, which SASS leaves in a register, as PTX has them."""
+"""Products in tensor memory: their shapes, which SASS has in a descriptor, not in the opcode."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from suites.static.instructions import is_mma
 from suites.static.sass import Code
 
-_PRODUCT = re.compile(
-    r"tcgen05\.mma\.(?:sp\.)?cta_group::(\d)\.kind::(\w+)[\w.:]*\s+\[[^]]*\],\s*"
-    r"(\[[^]]*\]|%\w+),\s*%\w+,\s*(%\w+)"
-)
-_CONSTANT = re.compile(r"mov\.[bu]32\s+(%\w+),\s*(\d+);")
-# Bytes of an operand's element; K is 32 bytes of it (PTX ISA 9.0, tcgen05.mma, "Data path").
-_ELEMENT_BYTES = {"f16": 2, "tf32": 4, "f8f6f4": 1, "i8": 1}
+_DESCRIPTOR = re.compile(r"idesc\[(UR\d+)\]")
+_CONSTANT = re.compile(r"0x([0-9a-f]+)$")
+# K is 32 bytes of an operand (PTX ISA 9.0, tcgen05.mma, "Matrix shape").
 _K_BYTES = 32
+_TF32 = 2
 
 
 @dataclass(frozen=True)
@@ -46,43 +41,35 @@ class Product:
         return rows * self.K * self.element_bytes
 
 
-def products_in_ptx(ptx: str) -> list[Product]:
-    """Every tcgen05.mma in the order of the text; none where a descriptor is no constant.
+def products_in_code(code: Code) -> dict[int, Product]:
+    """The product of each instruction whose descriptor is a constant, by its place in the code.
 
-    Sizes are in the instruction descriptor: N / 8 in bits 17 to 22, M / 16 in bits 24 to 28 (PTX
-    ISA 9.0, tcgen05, "Instruction descriptor").
+    The descriptor is moved to a uniform register just before: N / 8 is in its bits 17 to 22, M / 16
+    in 24 to 28, the operands' type in 7 to 9 (PTX ISA 9.0, tcgen05, "Instruction descriptor").
     """
-    constants = {name: int(value) for name, value in _CONSTANT.findall(ptx)}
-    found = []
-    for _, kind, first, descriptor in _PRODUCT.findall(ptx):
-        if descriptor not in constants or kind not in _ELEMENT_BYTES:
-            return []
-        bits, element_bytes = constants[descriptor], _ELEMENT_BYTES[kind]
+    found: dict[int, Product] = {}
+    for place, instruction in enumerate(code.instructions):
+        if not re.fullmatch(r"UTC[HIQO]MMA", instruction.opcode):
+            continue
+        register = _DESCRIPTOR.search(instruction.operands)
+        bits = None if register is None else _constant_before(code, place, register[1])
+        if bits is None:
+            continue
+        element_bytes = 1
+        if instruction.opcode == "UTCHMMA":
+            element_bytes = 4 if bits >> 7 & 7 == _TF32 else 2
         M, N = (bits >> 24 & 31) << 4, (bits >> 17 & 63) << 3
-        is_shared = not first.startswith("[")
-        found.append(Product(M, N, _K_BYTES // element_bytes, element_bytes, is_shared))
+        if M and N:
+            is_shared = instruction.operands.startswith("gdesc")
+            K = _K_BYTES // element_bytes
+            found[place] = Product(M, N, K, element_bytes, is_shared)
     return found
 
 
-def products_in_code(code: Code, ptx: str) -> dict[int, Product]:
-    """The product of each such instruction, by its place in the code; {} where they do not match.
-
-    ptxas keeps their order: that they are as many, and that each finds its first operand in the
-    same kind of memory, is checked.
-    """
-    places = [
-        i
-        for i, instruction in enumerate(code.instructions)
-        if is_mma(instruction) and instruction.opcode.startswith("UTC")
-    ]
-    products = products_in_ptx(ptx)
-    if len(places) != len(products) or not _agree(code, places, products):
-        return {}
-    return dict(zip(places, products, strict=True))
-
-
-def _agree(code: Code, places: Sequence[int], products: Sequence[Product]) -> bool:
-    return all(
-        code.instructions[i].operands.startswith("gdesc") == product.first_is_shared
-        for i, product in zip(places, products, strict=True)
-    )
+def _constant_before(code: Code, place: int, register: str) -> int | None:
+    """What the last instruction that writes the register puts there, if it is a constant."""
+    for instruction in reversed(code.instructions[:place]):
+        if instruction.operands.startswith(f"{register},"):
+            value = _CONSTANT.search(instruction.operands)
+            return int(value[1], 16) if instruction.opcode == "UMOV" and value else None
+    return None
