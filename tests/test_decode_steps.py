@@ -19,54 +19,64 @@ from tests.layers import SHAPES, close, decoding, layer_of, tokens
 pytestmark = pytest.mark.filterwarnings("ignore:d_model=.*is below 16")
 
 
-def _marked(implementation):
-    """Compiling for every length takes minutes."""
-    marks = [pytest.mark.slow] if implementation.needs_compiler else []
-    return pytest.param(implementation, id=implementation.name, marks=marks)
+EAGER = [one for one in decoding() if not one.needs_compiler]
+COMPILED = [one for one in decoding() if one.needs_compiler]
+
+
+def name_of(implementation):
+    return implementation.name
 
 
 def test_every_implementation_that_claims_decode_is_tried():
-    eager = {i.name for i in decoding() if not i.needs_compiler}
-    assert eager == {"naive", "chunked", "sdpa_math", "sdpa_flash", "grouped_decode"}
+    tried = {one.name for one in (*EAGER, *COMPILED)}
+    assert tried >= {"naive", "chunked", "sdpa_math", "sdpa_flash", "grouped_decode", "flex"}
 
 
-def _cannot(implementation, shape):
-    """What it says against the shape's decode step, for what it may not be asked to do."""
-    return reasons_against(implementation, decode_problem(shape, 9, "float32"), "cpu")
+def in_steps(layer, x, steps):
+    """The outputs of x, as many tokens at a time, into a cache whose tail is poisoned with NaN."""
+    with poisoned_empty():
+        cache = layer.new_cache(x.shape[0], sum(steps) + 3)
+    outs = []
+    with torch.no_grad():
+        for part in x.split(steps, 1):
+            outs.append(layer(part, cache=cache))
+            assert cache.length == sum(out.shape[1] for out in outs)
+    tails = [rows.storage[:, :, cache.length :] for rows in cache._kept]
+    assert all(tail.numel() and tail.isnan().all() for tail in tails)
+    return torch.cat(outs, 1)
 
 
-@pytest.mark.parametrize("implementation", [_marked(one) for one in decoding()])
+def options_of(shape):
+    return {} if shape.latent else {"rotary_base": 50.0, "bias": True}
+
+
+@pytest.mark.parametrize("implementation", EAGER, ids=name_of)
 @pytest.mark.parametrize("name", SHAPES)
 def test_prefill_and_decode_steps_equal_one_full_pass(name, implementation):
     shape = SHAPES[name]
-    dtype = torch.float32 if implementation.needs_compiler else torch.float64
-    options = {} if shape.latent else {"rotary_base": 50.0, "bias": name == "GQA"}
-    if _cannot(implementation, shape):
-        # Refused is not skipped: it must say so itself, and not compute something else.
-        layer = layer_of(shape, implementation, **options)
+    layer, x = layer_of(shape, implementation, **options_of(shape)), tokens(2, 11, shape.d_model)
+    if reasons_against(implementation, decode_problem(shape, 9, "float32"), "cpu"):
+        # What it may not be asked for it must refuse, and not compute something else.
         with torch.no_grad(), pytest.raises(Unsupported):
-            layer(tokens(2, 5, shape.d_model))
+            layer(x)
         return
-    T, T_max = 11, 14
-    x = tokens(2, T, shape.d_model, dtype=dtype)
-    full = layer_of(shape, naive, dtype, **options)
-    layer = layer_of(shape, implementation, dtype, **options)
     with torch.no_grad():
-        expected = full(x)
-        with poisoned_empty():
-            cache = layer.new_cache(2, T_max)
-        outs, at = [], 0
-        for step in (5, 1, 1, 3, 1):
-            outs.append(layer(x[:, at : at + step], cache=cache))
-            at += step
-            assert cache.length == at
-    rest = [rows.storage[:, :, T:] for rows in cache._kept]
-    assert all(tail.numel() and tail.isnan().all() for tail in rest), "the tail is poisoned"
-    found = torch.cat(outs, 1)
-    if dtype == torch.float64:
-        close(found, expected)
-    else:
-        torch.testing.assert_close(found, expected, atol=2e-6, rtol=1e-5)
+        expected = layer_of(shape, naive, **options_of(shape))(x)
+    close(in_steps(layer, x, (5, 1, 1, 3, 1)), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("implementation", COMPILED, ids=name_of)
+@pytest.mark.parametrize("name", ["GQA", "window", "MLA"])
+def test_compiled_steps_equal_one_full_pass(name, implementation):
+    """Few: each length is compiled anew, in seconds. float32, as not all compile float64."""
+    shape, dtype = SHAPES[name], torch.float32
+    x = tokens(2, 5, shape.d_model, dtype=dtype)
+    layer = layer_of(shape, implementation, dtype, **options_of(shape))
+    with torch.no_grad():
+        expected = layer_of(shape, naive, dtype, **options_of(shape))(x)
+    found = in_steps(layer, x, (4, 1))
+    torch.testing.assert_close(found, expected, atol=2e-6, rtol=1e-5)
 
 
 @settings(deadline=None, max_examples=25)

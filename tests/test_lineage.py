@@ -120,7 +120,7 @@ def test_it_is_another_operator_and_no_implementation(name):
 
 
 def test_every_operator_of_the_folder_is_found():
-    assert sorted(operators()) == sorted(NAMES)
+    assert set(operators()) >= set(NAMES)
 
 
 @every
