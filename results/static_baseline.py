@@ -14,7 +14,14 @@ from typing import Any
 
 from results.reading import Place, SchemaError, parse_strict, read_record
 from results.schema import SCHEMA_VERSION, check_version
-from results.static_profile import INSTRUCTION_KINDS, KIND, Loop, StaticProfile, assignments
+from results.static_profile import (
+    INSTRUCTION_KINDS,
+    KIND,
+    Loop,
+    StaticProfile,
+    arch_number,
+    assignments,
+)
 from results.static_promises import breaches
 
 FOLDER = Path(__file__).parent / "baselines"
@@ -183,6 +190,5 @@ def _line(one: Accepted) -> str:
 
 
 def _order(one: Accepted) -> tuple:
-    number = int("".join(c for c in one.arch if c.isdigit()) or 0)
     sizes = (one.dtype or "", one.d_h or 0, assignments(one.constants), assignments(one.block))
-    return (one.kernel, number, one.arch, *sizes, one.triton, one.ptxas)
+    return (one.kernel, arch_number(one.arch), one.arch, *sizes, one.triton, one.ptxas)

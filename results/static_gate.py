@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from results.static_baseline import Accepted, accepted
 from results.static_difference import Difference, differences
-from results.static_profile import StaticProfile, assignments
+from results.static_profile import StaticProfile, arch_number, assignments
 from results.static_promises import breaches
 
 # Every verdict, the worst first, with the exit code it leads to. A key that the other side lacks
@@ -217,6 +217,6 @@ def _worst_first(judgement: Judgement) -> tuple:
         -by.get("registers", 0),
         -sum(d.is_worse for d in judgement.differences),
         judgement.of.kernel,
-        judgement.of.arch,
+        arch_number(judgement.of.arch),
         judgement.of.d_h or 0,
     )

@@ -114,7 +114,7 @@ def conclusion(judged: Sequence[Judgement], code: int) -> str:
     if not code:
         rest = "; python -m results accept --static keeps the improvement"
         return start + (rest if counts(judged).get("improved") else "")
-    return f"{start}: {names(j.of for j in judged)[worst.of.key]}: {told(worst.reasons)}"
+    return f"{start}: {names(j.of for j in judged)[worst.of.key]}: {told(worst.reasons, 4)}"
 
 
 def counts_text(judged: Sequence[Judgement]) -> str:

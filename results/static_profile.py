@@ -196,6 +196,11 @@ def assignments(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={values[name]}" for name in sorted(values))
 
 
+def arch_number(arch: str) -> int:
+    """90 of "sm_90", by which architectures are put in order; 0 where there is no number."""
+    return int("".join(c for c in arch if c.isdigit()) or 0)
+
+
 def is_static(value: Any) -> bool:
     """Whether a parsed journal line is a static profile."""
     return isinstance(value, dict) and value.get("kind") == KIND

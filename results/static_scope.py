@@ -7,6 +7,7 @@ from typing import Any
 
 from results.run import Run
 from results.static_baseline import Accepted
+from results.static_profile import arch_number
 
 # Options that only leave something out of the set that the gate looks at.
 _NARROWING = ("archs", "kernels")
@@ -24,8 +25,9 @@ def looked_at(one: Accepted, asked: Mapping[str, Any]) -> bool:
     """Whether a run that was asked so compiled the accepted profile, unless it is gone."""
     if asked.get("sweep"):
         return False
+    # An architecture is written as the command takes it: "sm_90", "sm90" or "90".
     found = (
-        (asked.get("archs"), _number(one.arch), _number),
+        (asked.get("archs"), arch_number(one.arch), arch_number),
         (asked.get("kernels"), one.kernel, str),
         (asked.get("dtypes"), one.dtype, str),
         (asked.get("head_sizes"), one.d_h, int),
@@ -41,8 +43,3 @@ def widened(run: Run) -> list[str]:
 def options_text(run: Run) -> str:
     """The options that chose what the run looked at, "--arch, --kernel"; empty for none."""
     return ", ".join(_OPTIONS.get(name, name) for name in selection(run))
-
-
-def _number(arch: str) -> str:
-    """ "90" of "sm_90", "sm90" or "90", as the command takes them."""
-    return "".join(c for c in arch if c.isdigit())

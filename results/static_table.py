@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from results.static_profile import Loop, Resources, StaticBound, StaticProfile, assignments
+from results.static_profile import (
+    Loop,
+    Resources,
+    StaticBound,
+    StaticProfile,
+    arch_number,
+    assignments,
+)
 from results.static_promises import breaches
 
 NOTHING = "–"
@@ -82,18 +89,14 @@ def reading_order(profiles: Iterable[StaticProfile]) -> list[StaticProfile]:
     def order(p: StaticProfile) -> tuple:
         subject = (p.origin or "", p.kernel, p.dtype or "", p.d_h or 0, assignments(p.constants))
         overlap = p.bound.overlap_percent if p.bound else 0.0
-        return (*subject, _arch(p.arch), -overlap, assignments(p.block))
+        return (*subject, arch_number(p.arch), p.arch, -overlap, assignments(p.block))
 
     return sorted(profiles, key=order)
 
 
 def arch_order(names: Iterable[str]) -> list[str]:
     """Architectures each once, sm_80 before sm_100."""
-    return sorted(set(names), key=_arch)
-
-
-def _arch(name: str) -> tuple[int, str]:
-    return int("".join(c for c in name if c.isdigit()) or 0), name
+    return sorted(set(names), key=lambda name: (arch_number(name), name))
 
 
 def compilers_text(profiles: Sequence[StaticProfile]) -> str:
