@@ -4,19 +4,24 @@ import os
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from tests.fake_run import write_run
 from tests.fake_time import FakeTime
 
 
 def pytest_configure() -> None:
-    """One thread, here and in child processes.
+    """The same result on every machine, however busy.
 
-    What tests compute is so small that threads mostly wait for one another: where the machine is
-    shared, two took seven times as long as one.
+    One thread, here and in child processes: what tests compute is so small that threads mostly
+    wait for one another, and on a shared machine two took seven times as long as one. hypothesis
+    draws the same examples every time, and none is too slow for it.
     """
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
+    patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("repeatable", derandomize=True, database=None, **patient)
+    settings.load_profile("repeatable")
 
 
 @pytest.fixture

@@ -153,7 +153,7 @@ def test_nothing_of_torch_cuda_nor_of_a_compiler_is_reached_on_a_cpu():
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ def python(code, **variables):
         text=True,
         env=given,
         cwd=ROOT,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     return json.loads(done.stdout.splitlines()[-1])
@@ -41,11 +40,11 @@ def test_every_field_is_read_and_is_strict_json(here):
     assert json.loads(json.dumps(here, allow_nan=False)) == here
 
 
-def test_reading_takes_less_than_a_second():
+def test_reading_takes_less_than_a_second_of_this_process_and_its_children(here):
+    """Of CPU time: on a busy machine the wall says nothing."""
+    before = os.times()
     read_environment("cpu")
-    began = time.perf_counter()
-    read_environment("cpu")
-    assert time.perf_counter() - began < 1
+    assert sum(os.times()[:4]) - sum(before[:4]) < 1
 
 
 def test_gpu_fields_are_null_on_a_cpu(here):

@@ -38,7 +38,7 @@ def kernel(tmp_path, monkeypatch):
     return write
 
 
-def run(*arguments, cwd=ROOT, timeout=120, **environment):
+def run(*arguments, cwd=ROOT, timeout=600, **environment):
     return subprocess.run(
         [sys.executable, "-m", "impls", *arguments],
         cwd=cwd,

@@ -96,7 +96,7 @@ def test_three_new_files_are_measured_swept_and_drawn(checkout: Path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     found = measured(checkout, done.returncode, done.stdout + done.stderr)
@@ -111,7 +111,7 @@ def test_three_new_files_are_measured_swept_and_drawn(checkout: Path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert drawn.returncode == 0, drawn.stderr
