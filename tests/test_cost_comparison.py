@@ -64,6 +64,9 @@ def test_a_comparison_in_json_has_every_row(cost):
     assert mha["sequences"] == (141 - 16) * 10**9 // mha["cache_bytes"]
     assert mha["devices"] == 1
     assert mha["decode_time_s"] == pytest.approx((16e9 + mha["cache_bytes"]) / 4.8e12)
+    # The figures' rates are of the attention alone: 4·4096² weights a layer, of 2 bytes.
+    alone_s = (2 * 32 * 4 * 4096**2 + mha["cache_bytes"]) / 4.8e12
+    assert mha["decode_tokens_per_s"] == pytest.approx(1 / alone_s)
     assert [one["name"] for one in record["variants"]] == names
     assert record["device_memory_bytes"]["h200-sxm"] == 141e9
 
@@ -99,6 +102,7 @@ def test_plot_hands_the_finer_ladder_to_reports(cost, monkeypatch, tmp_path):
     assert cost(*arguments).endswith("cost-cache.png\n")
     [(command, kwargs)] = asked
     assert command[1:] == ["-m", "reports.cost", "-", "--out", str(tmp_path / "figures")]
+    assert kwargs["cwd"] == ROOT, "reports is found from the checkout, wherever one is"
     record = json.loads(kwargs["input"])
     assert len({row["T"] for row in record["rows"]}) == 9
     json.loads(cost(*arguments, "--json"))

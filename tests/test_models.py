@@ -29,6 +29,19 @@ def test_attention_parameters_are_those_that_papers_give_for_whole_models():
     assert weights(llama) + feed_forward + embeddings == pytest.approx(68.98e9, rel=1e-3)
 
 
+def test_heads_fill_the_width_of_all_but_the_models_known_for_it():
+    """A slip in d_model, H or d_h would show; these four are so in their papers."""
+    layers = {name: one.shape.layer for name, one in models().items()}
+    odd = {name for name, layer in layers.items() if layer.H * layer.d_h != layer.d_model}
+    assert odd == {"palm-540b", "gemma-1-7b", "gemma-2-9b", "deepseek-v2"}
+    grouped = {name: layer.H_kv for name, layer in layers.items() if layer.H_kv != layer.H}
+    assert grouped.pop("palm-540b") == grouped.pop("gemma-1-2b") == 1
+    assert set(grouped.values()) == {8}
+    assert set(grouped) == {
+        *("llama-2-70b", "mistral-7b", "gemma-2-9b", "olmo-2-32b", "llama-3-8b", "llama-3-70b"),
+    }
+
+
 def test_deepseek_v2_caches_four_and_a_half_heads_a_token():
     """DeepSeek-V2, Table 1: (d_c + d_R)·l ≈ 9/2·d_h·l elements a token."""
     deepseek = model("deepseek-v2").shape
