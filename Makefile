@@ -73,11 +73,14 @@ check: $(READY) ## ruff, ruff format, pyright
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m pyright
 
+# A file's tests stay together: they share what it costs to set them up.
+BESIDE := -n logical --maxprocesses 4 --dist loadfile
+
 test: check ## check, then the tests that are not slow
-	$(PYTHON) -m pytest -m "not slow"
+	$(PYTHON) -m pytest $(BESIDE) -m "not slow"
 
 test-all: check ## check, then every test
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest $(BESIDE)
 
 lock: ## make requirements.lock anew from pyproject.toml's ranges
 	@( $(call make_venv,build/lock) )

@@ -80,6 +80,15 @@ def test_ci_runs_the_two_commands():
     assert "make test-all" in (ROOT / ".github/workflows/nightly.yml").read_text(encoding="utf-8")
 
 
+def test_tests_run_side_by_side_and_measuring_never_does():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    started = [line for line in makefile.splitlines() if "-m pytest" in line]
+    assert len(started) == 3
+    assert all((" suites " in line) != ("$(BESIDE)" in line) for line in started)
+    options = PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
+    assert not [word for word in options if word.startswith(("-n", "--numprocesses", "--dist"))]
+
+
 def test_no_tracked_file_names_a_machine():
     text_files = [path for path in tracked() if path.suffix not in {".png", ".svg", ".gz"}]
     assert text_files
