@@ -53,7 +53,7 @@ def spills(run: Run) -> Finding | None:
     if not shipped:
         return None
     if not spilling:
-        return Finding(f"None of {len(shipped)} default blocks spills a register.")
+        return Finding(f"Of {len(shipped)} default blocks none spills a register.")
     worst = max(spilling, key=_spilled)
     inside = [
         p for p in spilling if p.hot_loop and (p.hot_loop.spill_stores + p.hot_loop.spill_loads)

@@ -46,7 +46,8 @@ def print_profiles(profiles: Sequence[StaticProfile], console: Console) -> None:
         console.print(table)
         for one in group:
             for note in notes(one):
-                console.print(Text(f"  {one.arch} d_h={one.d_h} {block_text(one)}: {note}"))
+                size = f" d_h={one.d_h}" if one.d_h else ""
+                console.print(Text(f"  {one.arch}{size} {block_text(one)}: {note}"))
     console.print(Text(_MEANING))
 
 

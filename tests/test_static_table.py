@@ -63,7 +63,7 @@ def test_show_as_json_has_every_profile(run, tmp_path, capsys):
 def test_findings_tell_what_failed_before_how_high_the_bounds_are(run):
     told = [finding.sentence for finding in findings(run)]
     assert told[0] == (
-        "1 of 8 profiles have no figures (1 error): triton_flash_decode sm_80 d_h=128: "
+        "1 of 8 has no figures (1 error): triton_flash_decode sm_80 d_h=128: "
         "error: shared memory: 262144 bytes of 166912."
     )
     assert told[1].startswith("triton_flash_decode sm_90 d_h=128 breaks a promise: the hot loop")
@@ -87,7 +87,7 @@ def test_the_worst_of_several_that_spill_is_named(tmp_path):
 
 def test_a_clean_run_says_that_nothing_spills(tmp_path):
     run = load_run(write_static_run(tmp_path, [profile()]))
-    assert findings(run)[0].sentence == "None of 1 default blocks spills a register."
+    assert findings(run)[0].sentence == "Of 1 default blocks none spills a register."
 
 
 def test_a_timed_run_has_no_static_findings(tmp_path):
