@@ -31,9 +31,8 @@ def refused(run: Run) -> Finding | None:
     counted = Counter(p.status for p in bad)
     words = ", ".join(f"{n} {status}" for status, n in counted.items())
     first = f"{_named(bad[0])}: {notes(bad[0])[0]}"
-    return Finding(
-        f"{len(bad)} of {len(run.profiles)} profiles have no figures ({words}): {first}."
-    )
+    have = "has" if len(bad) == 1 else "have"
+    return Finding(f"{len(bad)} of {len(run.profiles)} {have} no figures ({words}): {first}.")
 
 
 def broken_promises(run: Run) -> Finding | None:
