@@ -1,0 +1,286 @@
+"""Our Triton kernels ahead of time: all are described as they are launched, and keep their bars."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from impls.interface.static_kernel import StaticKernel, Target, static_kernels
+from results.reading import Place
+from results.static_profile import StaticProfile, read_static
+from results.static_promises import breaches
+from suites.static.job import Job
+from suites.static.worker import record_of
+
+ROOT = Path(__file__).parent.parent
+NAMES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+ARCHS = (80, 90, 100)
+# A kernel only of the tests of the interpreter.
+NOT_SHIPPED = {"bf16_dot_and_cast"}
+
+
+def kernels_in_the_code() -> set[str]:
+    """Functions of Triton that no other function of Triton calls: those are launched."""
+    written, called = set(), set()
+    for path in (ROOT / "impls").glob("*/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and any(map(is_jit, node.decorator_list)):
+                written.add(node.name)
+                names = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+                called |= {name.id for name in names if isinstance(name, ast.Name)}
+    return written - called - NOT_SHIPPED
+
+
+def is_jit(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).startswith("triton.jit")
+
+
+def test_every_kernel_says_how_it_is_compiled():
+    assert set(static_kernels()) == kernels_in_the_code()
+
+
+def test_two_descriptions_of_one_kernel_are_refused(monkeypatch):
+    from impls.triton_flash import static_forward
+
+    monkeypatch.setattr(static_forward, "again", static_forward.forward, raising=False)
+    with pytest.raises(ValueError, match='called "triton_flash_forward"'):
+        static_kernels()
+
+
+class Recorder:
+    """Stands for a kernel: keeps what it was launched with."""
+
+    def __init__(self, arg_names: list[str]) -> None:
+        self.arg_names, self.calls = arg_names, []
+
+    def __getitem__(self, grid):
+        return self
+
+    def __call__(self, *arguments, **constants):
+        self.calls.append((dict(zip(self.arg_names, arguments, strict=False)), constants))
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """`launched(name, capability, call)` → the arguments and constants of the kernel's launch."""
+    pytest.importorskip("triton")
+    launchers = [
+        importlib.import_module(f"impls.triton_flash.{info.name}")
+        for info in pkgutil.iter_modules([str(ROOT / "impls/triton_flash")])
+        if info.name.startswith("launch")
+    ]
+
+    def launched(name, capability, call):
+        recorders = {}
+        for kernel in static_kernels().values():
+            module = importlib.import_module(kernel.kernel.partition(":")[0])
+            function = getattr(module, kernel.name)
+            arg_names = getattr(function, "arg_names", None) or [p.name for p in function.params]
+            recorders[kernel.name] = Recorder(arg_names)
+            monkeypatch.setattr(module, kernel.name, recorders[kernel.name])
+        for launcher in launchers:
+            # Else they would look for the device of tensors that lie on a CPU.
+            for function, answer in (
+                ("capability_of", capability),
+                ("processors_of", 108),
+                ("is_interpreting", True),
+                ("mend_bf16", None),
+            ):
+                if hasattr(launcher, function):
+                    monkeypatch.setattr(launcher, function, lambda *_, answer=answer: answer)
+        call()
+        monkeypatch.undo()
+        (call_made,) = recorders[name].calls
+        return call_made
+
+    return launched
+
+
+def tensors(dtype: str, d: int, *, T_q: int = 512, H: int = 2, H_kv: int = 2, T_kv: int = 512):
+    def empty(heads, T):
+        return torch.empty(1, heads, T, d, dtype=NAMES[dtype])
+
+    return empty(H, T_q), empty(H_kv, T_kv), empty(H_kv, T_kv)
+
+
+def launch_of(name: str, dtype: str, d: int, variant):
+    """The call that launches the kernel as its description says."""
+    causal, window = variant.get("IS_CAUSAL", True), None
+    if variant.get("HAS_WINDOW"):
+        window = 100
+    if "decode" in name:
+        from impls.triton_flash.launch_decode import decode
+
+        rows = variant.get("rows", 8)
+        q, k, v = tensors(dtype, d, T_q=rows // 8, H=8 * 16, H_kv=16, T_kv=65536)
+        window = window and 60000
+        return lambda: decode(q, k, v, causal=causal, window=window)
+    q, k, v = tensors(dtype, d)
+    if "backward" in name:
+        from impls.triton_flash.launch_backward import gradients
+
+        lse = torch.empty(1, 2, 512)
+        return lambda: gradients(q, k, v, q, lse, q, causal=causal, window=window)
+    from impls.triton_flash import launch, launch_hopper
+
+    attend = launch_hopper.attend if "hopper" in name else launch.attend
+    if variant.get("HAS_TAIL"):
+        q, k, v = tensors(dtype, d, T_kv=500)
+    return lambda: attend(q, k, v, causal=causal, window=window)
+
+
+def type_of(value) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"*{next(name for name, dtype in NAMES.items() if dtype == value.dtype)}"
+    return "fp32" if isinstance(value, float) else "i32"
+
+
+# Triton's own, where a launcher gives none.
+DEFAULTS = {"num_warps": 4, "num_stages": 3}
+
+
+@pytest.mark.parametrize("d", [40, 64, 80, 128])
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("capability", ARCHS)
+@pytest.mark.parametrize("name", sorted(static_kernels()))
+def test_what_is_compiled_is_what_is_launched(name, capability, dtype, d, launched):
+    kernel = static_kernels()[name]
+    if dtype not in kernel.dtypes:
+        return
+    for variant in kernel.variants:
+        build = kernel.build(Target(capability, dtype, d, {}, variant))
+        if build is None:
+            assert capability != 90, "only the kernel for Hopper is not for every architecture"
+            continue
+        arguments, constants = launched(name, capability, launch_of(name, dtype, d, variant))
+        described = {**build.constants, **DEFAULTS, **build.block}
+        assert {**DEFAULTS, **constants} == described, variant
+        for argument, value in arguments.items():
+            kind = build.types.get(argument, f"*{dtype}" if argument.startswith("p_") else "i32")
+            assert kind == type_of(value), argument
+            if argument.startswith("stride_") and argument not in build.unaligned:
+                assert value % 16 == 0, f"{argument}={value} is described as a multiple of 16"
+
+
+def profile_of(
+    kernel: StaticKernel, capability: int, dtype: str, d: int, variant=None
+) -> StaticProfile:
+    build = kernel.build(Target(capability, dtype, d, {}, variant or kernel.variants[0]))
+    assert build is not None
+    job = Job(kernel.kernel, capability, dtype, d, build, is_default=True)
+    return read_static(record_of(job), Place(job.what))
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+def kept(profile: StaticProfile) -> StaticProfile:
+    """The profile, which compiled, fits, and keeps its promises."""
+    assert profile.status == "ok", profile.reasons
+    assert [breach.text for breach in breaches(profile)] == []
+    assert profile.resources is not None and profile.hot_loop is not None
+    return profile
+
+
+def spills_in_the_loop(profile: StaticProfile) -> int:
+    assert profile.hot_loop is not None
+    return profile.hot_loop.spill_stores + profile.hot_loop.spill_loads
+
+
+def test_the_forward_kernel_compiles_for_sm_90_without_spills(own_cache):
+    found = kept(profile_of(static_kernels()["triton_flash_forward"], 90, "bf16", 128))
+    assert found.resources and found.resources.spill_stores == 0
+    assert found.bound and found.bound.limited_by == "mma" and found.bound.overlap_percent >= 95
+    assert found.hot_loop and found.hot_loop.opcodes["HGMMA"] == 16, "8 of K, 8 of V, 64 rows each"
+    assert found.hot_loop.iterations == 1.0, "the FLOP in the code are those described"
+    assert [loop.mix["select"] > 0 for loop in found.other_loops] == [True], "causal: one masked"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("capability", ARCHS)
+@pytest.mark.parametrize(
+    "name", ["triton_flash_forward", "triton_decode_split", "triton_decode_reduce"]
+)
+def test_forward_and_decode_spill_nothing_in_the_hot_loop(name, capability, d, own_cache):
+    found = kept(profile_of(static_kernels()[name], capability, "bf16", d))
+    assert spills_in_the_loop(found) == 0
+    if name == "triton_flash_forward" and d == 128 and capability in (80, 90):
+        assert found.bound and found.bound.overlap_percent >= 95.0
+        assert found.bound.limited_by == "mma"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [64, 128])
+def test_the_kernel_for_hopper_is_specialised_and_spills_nothing(d, own_cache):
+    kernel = static_kernels()["triton_flash_forward_hopper"]
+    found = kept(profile_of(kernel, 90, "bf16", d))
+    assert found.resources and found.hot_loop
+    assert found.resources.warps == 12 and found.resources.registers <= 168
+    assert found.resources.spill_stores == found.resources.spill_loads == 0
+    assert found.hot_loop.opcodes["HGMMA"] and found.hot_loop.warps == 8
+
+
+# (kernel, capability, d_h): why the bound or the spills are what they are.
+BACKWARD = sorted(name for name in static_kernels() if "backward" in name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("capability", (80, 90))
+@pytest.mark.parametrize("name", BACKWARD)
+def test_the_backward_kernels_spill_little_and_are_bound_high(name, capability, d, own_cache):
+    found = kept(profile_of(static_kernels()[name], capability, "bf16", d))
+    assert found.resources and found.bound
+    assert found.resources.spill_stores <= 48
+    assert found.bound.overlap_percent >= 82.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("d", [40, 64, 80, 96, 128, 160, 192, 256])
+@pytest.mark.parametrize("capability", ARCHS)
+def test_the_forward_kernels_blocks_fit_at_every_head_size(capability, d, dtype, own_cache):
+    found = kept(profile_of(static_kernels()["triton_flash_forward"], capability, dtype, d))
+    assert spills_in_the_loop(found) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(static_kernels()))
+@pytest.mark.parametrize(("capability", "dtype"), [(86, "fp32"), (120, "bf16")])
+def test_blocks_fit_devices_of_little_shared_memory(name, capability, dtype, own_cache):
+    kernel = static_kernels()[name]
+    if dtype not in kernel.dtypes:
+        return
+    if kernel.build(Target(capability, dtype, 256, {}, kernel.variants[0])) is None:
+        return
+    assert profile_of(kernel, capability, dtype, 256).reasons == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(static_kernels()))
+def test_every_variant_compiles_in_float16_too(name, own_cache):
+    kernel = static_kernels()[name]
+    for variant in kernel.variants:
+        kept(profile_of(kernel, 90, "fp16", 128, variant))
+
+
+@pytest.mark.slow
+def test_two_compilations_from_nothing_agree_in_every_figure(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    kernel = static_kernels()["triton_flash_forward"]
+    found = []
+    for cache in ("a", "b"):
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / cache))
+        # sm_100's ptxas gives other code each time, and the same figures.
+        one = profile_of(kernel, 100, "bf16", 128)
+        found.append((one.resources, one.hot_loop, one.other_loops, one.bound))
+    assert found[0] == found[1]
