@@ -30,6 +30,7 @@ def build(target: Target) -> Build | None:
         useful_flop=4 * M * N * d,
         exponentials=M * N,
         is_masked=any(target.variant.values()),
+        bulk_bytes=2 * N * sum(chunks) * target.element_bytes,
     )
 
 
