@@ -1,0 +1,67 @@
+"""docs/static-profile.md says of bounds, verdicts and pipes what baseline and code say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from results.static_baseline import read_baselines
+from results.static_gate import VERDICTS
+from results.static_profile import PIPES
+
+TEXT = (Path(__file__).parent.parent / "docs/static-profile.md").read_text(encoding="utf-8")
+# Dense 16-bit peaks, TFLOP/s: NVIDIA's data sheets of A100, H100 and H200 SXM, and HGX B200.
+PEAKS = {"A100": 312.0, "H100": 989.4, "H200": 989.4, "B200": 2250.0, "B200?": 2250.0}
+ROW = re.compile(
+    r"\| (?P<gpu>\S+) \| [^|]+ \| (?P<d_h>\d+) \| (?P<rate>\d+) \| (?P<share>\d+) "
+    r"\| (?P<low>\d+)–(?P<high>\d+) `(?P<kernel>\w+)` (?P<arch>sm_\d+) "
+    r"\| (?P<limit>\w+) \| \**(?P<read>\w+)"
+)
+
+
+def published() -> list[dict[str, str]]:
+    rows = [match.groupdict() for match in ROW.finditer(TEXT)]
+    assert len(rows) == 9
+    return rows
+
+
+def test_published_shares_are_of_the_data_sheets_peak():
+    for row in published():
+        assert int(row["share"]) == round(100 * int(row["rate"]) / PEAKS[row["gpu"]]), row
+
+
+def test_inside_means_between_the_two_bounds():
+    for row in published():
+        share, low, high = (int(row[name]) for name in ("share", "low", "high"))
+        where = "below" if share < low else "above" if share > high else "inside"
+        assert row["read"] == where, row
+
+
+def test_the_bounds_are_those_of_the_baseline():
+    accepted = {
+        (one.kernel, one.arch, one.d_h): one for one in read_baselines() if one.triton == "3.7.1"
+    }
+    looked_up = 0
+    for row in published():
+        one = accepted.get((row["kernel"], row["arch"], int(row["d_h"])))
+        if one is None:
+            assert row["d_h"] == "256", f"not in the baseline: {row}"
+            continue
+        assert one.no_overlap_percent is not None and one.overlap_percent is not None
+        bounds = (round(one.no_overlap_percent), round(one.overlap_percent))
+        assert (int(row["low"]), int(row["high"])) == bounds, row
+        assert row["limit"] == one.limited_by, row
+        looked_up += 1
+    assert looked_up == 8
+
+
+def test_every_verdict_is_explained_with_its_exit_code():
+    told: dict[str, int] = {}
+    for names, code in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|[^|]*\| (\d) \|$", TEXT, re.M):
+        told |= {name: int(code) for name in re.findall(r"`(\w+)`", names)}
+    assert told == VERDICTS
+
+
+def test_every_pipe_is_explained():
+    told = re.findall(r"^\| `(\w+)` \|", TEXT, re.M)
+    assert [name for name in told if name in PIPES] == [*PIPES]
