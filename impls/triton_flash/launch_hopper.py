@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from impls.interface.attention import Unsupported
+from impls.interface.failures import told
 from impls.triton_flash.blocks import Blocks, head_constants
 from impls.triton_flash.blocks_hopper import hopper_blocks_for, reasons_against_device
 from impls.triton_flash.interpreter import is_interpreting, mend_bf16
@@ -130,8 +131,8 @@ def _reasons_against_compiling(
     try:
         compiled = kernel.warmup(*arguments, grid=(1,), **constants)
     except (RuntimeError, TritonError) as error:
-        told = next((line for line in str(error).splitlines() if line.strip()), "no reason told")
-        return [f"does not compile: {type(error).__name__}: {told}"]
+        # A line of the kernel is told first, and what is wrong with it is its cause.
+        return [f"does not compile: {told(error.__cause__ or error)}"]
     # The warps that copy and the second half of those that compute are counted in.
     if compiled.metadata.num_warps <= constants["num_warps"]:
         return ["compiles without specialised warps"]
