@@ -205,12 +205,13 @@ def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> str:
 
 
 def _worst_first(judgement: Judgement) -> tuple:
-    """By verdict; then what does not compile, spills in the loop, the bound, other spills."""
+    """By verdict; then what does not compile, broken promises, spills in the loop, the bound."""
     by = {d.name: d.growth for d in judgement.differences}
     has_figures = judgement.after is not None and judgement.after.status == "ok"
     return (
         [*VERDICTS].index(judgement.verdict),
         has_figures,
+        judgement.after is None or not breaches(judgement.after),
         -by.get("loop_spill_stores", 0) - by.get("loop_spill_loads", 0),
         by.get("overlap_percent", 0),
         -by.get("spill_store_bytes", 0),

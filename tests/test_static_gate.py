@@ -224,20 +224,22 @@ def test_of_several_accepted_compilers_the_runs_own_counts():
 
 
 def test_the_worst_comes_first():
-    subjects = {d: read(d_h=d) for d in (16, 32, 40, 64, 80, 96, 128)}
+    subjects = {d: read(d_h=d) for d in (16, 32, 40, 48, 64, 80, 96, 128)}
     changed = [
         read(d_h=128),
         read(d_h=96, resources__registers=254),
         read(d_h=80, resources__registers=256),
         read(d_h=64, bound__overlap_percent=70.0),
+        read(d_h=48, hot_loop__mix__select=1),
         read(d_h=40, hot_loop__spill_stores=9),
         read(d_h=32, status="error", reasons=["no"], resources=None, hot_loop=None, bound=None),
     ]
-    for order in itertools.islice(itertools.permutations(changed), 0, None, 97):
+    for order in itertools.islice(itertools.permutations(changed), 0, None, 797):
         judged = judge(order, [accepted(one) for one in subjects.values()])
         assert [(j.verdict, j.of.d_h) for j in judged] == [
             ("regressed", 32),
             ("regressed", 40),
+            ("regressed", 48),
             ("regressed", 64),
             ("regressed", 80),
             ("missing", 16),
