@@ -277,7 +277,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(records, max_size=5), st.lists(records, max_size=5))
 def test_every_profile_has_one_verdict_and_passing_means_nothing_is_worse(before, after):
     base = {p.key: p for p in (read(**c) for c in before)}

@@ -123,7 +123,7 @@ def test_a_brought_kernel_without_a_bound_has_its_row(tmp_path):
     run = run_of(tmp_path, mine)
     said = texts(drawn(static, run))
     assert "no bound" in said and "1024" in said
-    assert "add" in static_page(run, [rendered(static, run)])
+    assert "add" in static_page(run, [])
 
 
 def test_the_page_has_every_profile_and_no_word_of_ceilings(run, static_html):
@@ -160,8 +160,7 @@ def test_bars_have_words_on_hovering(static_html):
 def test_what_a_kernel_is_called_is_escaped(tmp_path):
     nasty = "<script>alert(1)</script>"
     refused = profile(status="error", reasons=[nasty], resources=None)
-    run = run_of(tmp_path, profile(kernel=nasty), refused)
-    text = static_page(run, [rendered(static, run)])
+    text = static_page(run_of(tmp_path, profile(kernel=nasty), refused), [])
     assert nasty not in text and text.count("<script") == 1
 
 
@@ -194,9 +193,8 @@ def test_the_command_writes_the_static_files_and_says_how_to_go_on(tmp_path, cap
     assert "results gate --static" in record["next"][0]
 
 
-def test_a_static_run_in_which_nothing_compiled_still_has_its_page(tmp_path, capsys):
+def test_a_static_run_in_which_nothing_compiled_still_has_its_page(tmp_path):
     refused = [r for r in default_profiles() if r["status"] == "error"]
-    write_static_run(tmp_path / "runs", refused)
-    places = ["--store", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
-    assert main(places) == 5
-    assert "262144 bytes of 166912" in next((tmp_path / "out").glob("*/report.html")).read_text()
+    run = run_of(tmp_path, *refused)
+    assert "262144 bytes of 166912" in " ".join(texts(drawn(static, run)))
+    assert "262144 bytes of 166912" in static_page(run, [])
