@@ -11,7 +11,7 @@ import torch
 
 from suites.measure import cold_cache, cpu_clock, processor
 from suites.measure.clocks import clock_for, measure
-from suites.measure.host_load import HostLoad
+from suites.measure.host_load import LEAST_SPAN_S, HostLoad
 from suites.measure.samples import Samples, Settings
 
 QUICK = Settings(budget_s=0.3, warmup_s=0.1, min_span_s=0.0)
@@ -247,6 +247,12 @@ def test_a_fast_steady_call_is_sampled_over_a_span_of_time(fake_time):
     samples = measure_on_cpu(lambda: fake_time.compute(0.002), settings=settings)
     # To be precise it needs ten; a span of 0.25 s holds 125.
     assert len(samples.samples_s) == pytest.approx(125, abs=15)
+
+
+def test_on_the_wall_clock_samples_span_what_it_takes_to_know_of_others(fake_time):
+    samples = measure_on_cpu(lambda: fake_time.compute(0.002), clock="wall")
+    assert samples.calls_per_sample == 1
+    assert sum(samples.wall_samples_s) == pytest.approx(LEAST_SPAN_S, rel=0.15)
 
 
 def test_the_garbage_collector_is_off_inside_every_call_and_on_again_after(fake_time):
