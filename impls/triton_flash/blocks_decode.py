@@ -5,9 +5,11 @@ for sm_100), causal, over BLOCK_KV 16 to 128, 2 to 8 warps and 2 to 4 stages. De
 memory, so of one iteration over a tile of keys the code was counted (instructions issued, bytes
 through shared memory) and set against the time that the tile takes to arrive: data sheet bandwidth
 over multiprocessors and clock, 13, 20 and 29 bytes a clock on A100, H200 and B200. Taken was what
-spills nothing in its loops, runs two programs a multiprocessor with 64 KiB or more on the way and
-needs the least of that time: at d_h = 128 a fifth of it to issue on sm_90, half in shared memory.
-In float32, multiplied without matrix units, neither fits. Nothing was tuned by timing.
+spills nothing in its loops, leaves room for two programs a multiprocessor with 64 KiB or more on
+the way (many rows of d_h = 192: 48) and needs the least of that time: on sm_90 at d_h = 128 a fifth
+to issue and half in shared memory. float32, multiplied without matrix units, takes longer than its
+tile. Nothing was tuned by timing. Since then `python -m suites static --kernel triton_decode_split`
+shows the same figures.
 """
 
 from __future__ import annotations
