@@ -14,28 +14,28 @@ KNOWN = (80, 86, 87, 89, 90, 100, 120)
 
 
 @pytest.mark.parametrize(
-    ("capability", "need", "blocks", "share"),
+    ("capability", "need", "blocks", "share", "limited_by"),
     [
         # CUDA C++ Best Practices Guide 13, 10.2: 37 registers and 128 threads have 12 blocks and
         # 75 % of 64 warps, 320 threads 4 blocks and 63 %.
-        (80, Need(4, 37, 0), 12, 0.75),
-        (80, Need(10, 37, 0), 4, 0.625),
+        (80, Need(4, 37, 0), 12, 0.75, "registers"),
+        (80, Need(10, 37, 0), 4, 0.625, "registers"),
         # cuda_occupancy.h: 128 registers and 64 threads, 4 warps on each of 4 schedulers.
-        (86, Need(2, 128, 0), 8, 16 / 48),
+        (86, Need(2, 128, 0), 8, 16 / 48, "registers"),
         # 100 KB hold two blocks of 40 000 bytes: each takes 1 KB more, in units of 128 bytes.
-        (86, Need(2, 16, 40_000), 2, 4 / 48),
+        (86, Need(2, 16, 40_000), 2, 4 / 48, "shared memory"),
         # At 200 registers a scheduler holds two warps, at 168 three; shared memory holds five.
-        (89, Need(2, 200, 16_888), 4, 8 / 48),
-        (89, Need(2, 168, 16_888), 5, 10 / 48),
-        (90, Need(8, 255, 163_840), 1, 8 / 64),
-        (90, Need(12, 168, 197_024), 1, 12 / 64),
-        (100, Need(4, 128, 40_000, 256), 2, 8 / 64),
-        (120, Need(1, 16, 0), 24, 0.5),
+        (89, Need(2, 200, 16_888), 4, 8 / 48, "registers"),
+        (89, Need(2, 168, 16_888), 5, 10 / 48, "shared memory"),
+        (90, Need(8, 255, 163_840), 1, 8 / 64, "registers"),
+        (90, Need(12, 168, 197_024), 1, 12 / 64, "registers"),
+        (100, Need(4, 128, 40_000, 256), 2, 8 / 64, "tensor memory"),
+        (120, Need(1, 16, 0), 24, 0.5, "blocks"),
     ],
 )
-def test_occupancy_is_that_of_published_examples(capability, need, blocks, share):
+def test_occupancy_is_that_of_published_examples(capability, need, blocks, share, limited_by):
     found = occupancy(need, limits_of(capability))
-    assert (found.blocks, found.share) == (blocks, share)
+    assert (found.blocks, found.share, found.limited_by) == (blocks, share, limited_by)
 
 
 def placed_one_by_one(need: Need, capability: int) -> int:

@@ -167,7 +167,7 @@ def test_the_shape_of_a_product_in_tensor_memory_is_in_its_descriptor():
         "UTCHMMA gdesc[UR10], gdesc[UR12], tmem[UR7], tmem[UR52], idesc[UR53], !UPT",
         "UMOV UR43, 0x8110490",
         "UTCHMMA tmem[UR6], gdesc[UR40], tmem[UR8], tmem[UR42], idesc[UR43], UPT",
-        "UIADD3 UR43, UR43, 0x1, URZ",
+        "ULOP3.LUT UR43, UR43, 0x8110490",
         "UTCHMMA tmem[UR6], gdesc[UR40], tmem[UR8], tmem[UR42], idesc[UR43], UPT",
     )
     found = products_in_code(read)
