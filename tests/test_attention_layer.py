@@ -119,13 +119,28 @@ def test_grouped_heads_are_shared_heads_repeated():
             close(grouped(x), every(x))
 
 
-def test_gqa_with_as_many_kv_heads_is_mha():
-    x = tokens(2, 6, 32)
-    mha = layer_of(SHAPES["MHA"])
-    gqa = copied(mha, layer_of(replace(SHAPES["MHA"], H_kv=SHAPES["MHA"].H)))
+def test_gqa_with_as_many_kv_heads_is_torch_s_mha():
+    module = seeded(torch.nn.MultiheadAttention(12, 4, bias=False, batch_first=True))
+    layer = AttentionLayer(LayerShape(d_model=12, H=4, H_kv=4, is_causal=False)).double()
+    q, k, v = (f"{part}_proj.weight" for part in "qkv")
+    state = dict(zip((q, k, v), module.in_proj_weight.chunk(3), strict=True))
+    layer.load_state_dict(state | {"o_proj.weight": module.out_proj.weight})
+    x = tokens(2, 6, 12)
     with torch.no_grad():
-        assert torch.equal(gqa(x), mha(x))
-    assert gqa.shape.variant == "MHA" and SHAPES["MQA"].variant == "MQA"
+        close(layer(x), module(x, x, x, need_weights=False)[0])
+
+
+def test_gqa_with_one_kv_head_is_mqa():
+    """Shazeer 2019, section 2.4: keys and values have no head axis at all."""
+    layer, x = layer_of(LayerShape(d_model=12, H=4, H_kv=1, d_h=5)), tokens(2, 6, 12)
+    with torch.no_grad():
+        P_q, P_o = layer.q_proj.weight.view(4, 5, 12), layer.o_proj.weight.view(12, 4, 5)
+        q = torch.einsum("btm,hdm->bhtd", x, P_q)
+        k, v = x @ layer.k_proj.weight.T, x @ layer.v_proj.weight.T
+        scores = torch.einsum("bhtd,bsd->bhts", q, k) / math.sqrt(5)
+        hidden = torch.ones(6, 6, dtype=torch.bool).triu(1)
+        p = torch.softmax(scores.masked_fill(hidden, -math.inf), -1)
+        close(layer(x), torch.einsum("bhts,bsd,mhd->btm", p, v, P_o))
 
 
 @pytest.mark.parametrize("name", PLAIN)

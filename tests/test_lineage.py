@@ -135,6 +135,16 @@ def test_narrow_dtypes_are_as_close_as_they_can_be(name, dtype):
     assert (found.double() - expected).abs().max() <= limit
 
 
+@pytest.mark.parametrize("name", ["linear_chunked", "linear_recurrent"])
+def test_a_long_sum_does_not_stall_in_16_bits(name):
+    """Beyond 256 a bfloat16 sum of ones stays where it is: sums are kept in float32."""
+    q, k, v = inputs(1, 1, 600, 600, dtype=torch.bfloat16)
+    one, v = operators()[name], v.abs()
+    expected = one.formula(q, k, v, causal=True)
+    error = (one.forward(q, k, v, causal=True).double() - expected).abs()
+    assert (error <= 0.51 * torch.finfo(torch.bfloat16).eps * expected.abs() + 1e-5).all()
+
+
 @every
 @pytest.mark.parametrize(("T_q", "T_kv"), [(3, 3), (3, 2)])
 def test_gradients_are_those_of_finite_differences(name, T_q, T_kv):

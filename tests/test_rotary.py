@@ -69,19 +69,19 @@ def test_neighbouring_pairs_are_the_same_in_another_order():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_far_positions_are_rounded_once(dtype):
-    """Angles of position 100000 in float32 would be off by 0.004."""
-    x = tokens(1, 1, 3, 8).to(dtype)
+    """Angles of position 100000 in float32 are off by 0.004, products in 16 bits by two roundings."""
+    x = tokens(1, 8, 3, 8).to(dtype)
     expected = turned_by_hand(x.double(), 100_000, 10000.0)
     found = Rotary(8)(x, 100_000)
     assert found.dtype == dtype
-    limit = torch.finfo(dtype).eps * float(expected.abs().max())
-    assert (found.double() - expected).abs().max() <= limit
+    limit = 0.51 * torch.finfo(dtype).eps * expected.abs() + 1e-6
+    assert ((found.double() - expected).abs() <= limit).all()
 
 
 def test_the_table_grows_without_changing_what_was():
     rotary, x = Rotary(4), tokens(1, 20, 4)
-    short = rotary(x[:, :3])
-    assert torch.equal(rotary(x)[:, :3], short)
+    for T in (1, 2, 3, 4, 5, 8, 9, 20):
+        torch.testing.assert_close(rotary(x[:, :T]), Rotary(4)(x)[:, :T], atol=0.0, rtol=0.0)
     assert torch.equal(rotary(x[:, 5:9], 5), rotary(x)[:, 5:9])
 
 

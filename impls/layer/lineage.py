@@ -56,7 +56,6 @@ def operators() -> dict[str, Operator]:
 
 def softmax_of(scores: torch.Tensor, v: torch.Tensor, *, causal: bool) -> torch.Tensor:
     """The values weighted by the softmax of scores (B, H, T_q, T_kv) → (B, H, T_q, d_v)."""
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if not causal:
         return torch.softmax(scores, -1).to(v.dtype) @ v
     T_q, T_kv = scores.shape[-2:]
