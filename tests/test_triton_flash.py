@@ -73,14 +73,6 @@ def test_what_it_cannot_do_is_refused_by_name(arguments, reason):
         triton_flash.forward(q, q, q, **arguments)
 
 
-def test_a_gradient_is_refused_rather_than_dropped():
-    q = torch.randn(1, 1, 4, 16, requires_grad=True)
-    with pytest.raises(Unsupported, match="backward is not supported"):
-        triton_flash.forward(q, q, q)
-    reasons = reasons_against(triton_flash, Problem(1, 4, 4, 1, 16), "cuda", {"backward"})
-    assert "backward is not supported" in reasons
-
-
 def test_a_cpu_is_told_where_the_kernel_is_proven():
     assert "interpreter" in " ".join(unavailable("cpu"))
     assert triton_flash.capabilities.devices == ("cuda",)
