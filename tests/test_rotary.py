@@ -69,7 +69,7 @@ def test_neighbouring_pairs_are_the_same_in_another_order():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_far_positions_are_rounded_once(dtype):
-    """Angles of position 100000 in float32 are off by 0.004, products in 16 bits by two roundings."""
+    """Angles of position 100000 in float32 are off by 0.004, 16-bit products by two roundings."""
     x = tokens(1, 8, 3, 8).to(dtype)
     expected = turned_by_hand(x.double(), 100_000, 10000.0)
     found = Rotary(8)(x, 100_000)
