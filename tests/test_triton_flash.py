@@ -100,7 +100,7 @@ def test_importing_triton_flash_imports_neither_triton_nor_the_kernel():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     modules, reason = child.stdout.splitlines()
-    ours = ("implementation_decode", "implementation_hopper", "interpreter", "presence")
+    ours = ("implementation_decode", "implementation_hopper", "interpreter", "presence", "traffic")
     assert modules.split() == [f"impls.triton_flash.{name}" for name in ours]
     assert reason == "triton is not installed, ['triton is not installed']"
 
