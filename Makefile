@@ -6,7 +6,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install borrowed bench check test test-all lock clean
+.PHONY: help install borrowed bench check test test-all another-triton lock clean
 
 BUDGET ?= quick
 PYTHON := $(or $(PY),.venv/bin/python)
@@ -39,7 +39,7 @@ exit 1
 endef
 
 help: ## print this list
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: $(STAMP) ## make .venv from requirements.lock (once)
 
@@ -81,6 +81,17 @@ test: check ## check, then the tests that are not slow
 
 test-all: check ## check, then every test
 	$(PYTHON) -m pytest $(BESIDE)
+
+# The oldest Triton of pyproject.toml's range, and the numpy that its interpreter needs.
+TRITON ?= 3.6.0
+NUMPY ?= <2.4
+
+# In two steps: torch asks for one exact Triton, which pip notes and installs the other.
+another-triton: ## the Triton kernels' tests with another Triton (TRITON=3.6.0 NUMPY='<2.4')
+	@( $(call make_venv,build/triton) )
+	build/triton/bin/python -m pip install --disable-pip-version-check -q -r requirements.lock
+	build/triton/bin/python -m pip install --disable-pip-version-check -q "triton==$(TRITON)" "numpy$(NUMPY)"
+	build/triton/bin/python -m pytest $(BESIDE) tests/test_triton_*.py $(ARGS)
 
 lock: ## make requirements.lock anew from pyproject.toml's ranges
 	@( $(call make_venv,build/lock) )
