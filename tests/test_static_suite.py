@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,20 @@ def test_a_profile_counts_spills_and_subtracts_what_the_system_reserves():
     assert found["bound"]["of"] == "mma" and found["bound"]["overlap_percent"] <= 50.0
     on_a100 = profile.profile_of(compiled(LOOP), PRODUCTS, 80)["resources"]
     assert on_a100["static_shared_bytes"] == 1024, "sm_80 counts nothing for the system"
+
+
+def test_products_made_twice_are_no_iteration_and_of_no_use():
+    # 2 products as written, 3 in the code: 24 cycles of the matrix units, 16 of them useful.
+    line = next(line for line in LOOP.splitlines(keepends=True) if "HMMA" in line)
+    sass = LOOP.replace(line, line * 3)
+    twice = replace(PRODUCTS, products=((32, 16, 32),), useful_flop=None)
+    found = profile.profile_of(compiled(sass), twice, 80)
+    assert found["hot_loop"]["iterations"] == 1.0
+    assert found["bound"]["cycles"]["mma"] == 24.0 and found["bound"]["limited_by"] == "mma"
+    assert found["bound"]["overlap_percent"] == 66.67
+    unrolled = profile.profile_of(compiled(LOOP.replace(line, line * 4)), twice, 80)
+    assert unrolled["hot_loop"]["iterations"] == 2.0
+    assert unrolled["bound"]["overlap_percent"] == 100.0
 
 
 def test_code_beyond_the_hardware_is_an_error_with_its_figures():

@@ -25,6 +25,8 @@ def build(target: Target) -> Build:
         uses_matrix_units=target.dtype != "fp32",
         useful_flop=4 * M * N * d,
         exponentials=M * N,
+        # Without matrix units a row lies across threads, and finding its maximum selects.
+        is_masked=target.dtype == "fp32",
     )
 
 

@@ -105,10 +105,14 @@ def _loop(code: Code, one: Pass, iterations: float | None) -> dict[str, Any]:
 
 
 def _iterations(work: Work, build: Build) -> float | None:
-    """Iterations of the kernel's loop in one pass: FLOP in the code over FLOP as written."""
+    """Iterations of the kernel's loop in one pass: FLOP in the code over FLOP as written.
+
+    A remainder is no iteration: more warps than a tile has rows for make some products twice.
+    """
     if not build.uses_matrix_units or not work.mma_flop:
         return 1.0 if build.products else None
-    return round(work.mma_flop / build.flop, 4)
+    ratio = work.mma_flop / build.flop
+    return float(int(ratio + 0.01)) if ratio >= 1.0 else round(ratio, 4)
 
 
 def _bound(
@@ -129,7 +133,7 @@ def _bound(
     if multiplies:
         if work.mma_flop is None or work.mma_flop == 0:
             return None
-        useful = cycles["mma"] * _useful_share(build)
+        useful = _useful_flop(work, iterations, build) / work.mma_flop * cycles["mma"]
         return bound_of_products(cycles, "mma", useful)
     if build.products:
         useful = (build.useful_flop or build.flop) / (2 * rates.fp32)
@@ -139,5 +143,8 @@ def _bound(
     return None
 
 
-def _useful_share(build: Build) -> float:
-    return 1.0 if build.useful_flop is None else build.useful_flop / build.flop
+def _useful_flop(work: Work, iterations: float | None, build: Build) -> float:
+    """Of one pass: without padding, and without what is made twice. All, if nothing is told."""
+    if not build.products or iterations is None:
+        return float(work.mma_flop or 0)
+    return iterations * (build.flop if build.useful_flop is None else build.useful_flop)
