@@ -55,7 +55,7 @@ class _Sink:
     def record(self, samples_s, **named):
         pass
 
-    def extend(self, samples_s):
+    def replace(self, samples_s):
         pass
 
 

@@ -17,7 +17,7 @@ _FORM = 'write "package.module:function" or "path/to/file.py:function"'
 
 
 def named_object(text: str) -> tuple[Any, str]:
-    """The object behind `text`, and its module's own name; a path is relative to the folder here.
+    """The object behind `text` and its module's own name; paths are relative to where we are.
 
     Raises:
         ValueError: there is no such file, module or function, or importing it failed; the message

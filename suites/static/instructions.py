@@ -81,7 +81,7 @@ def thread_bytes(instruction: Instruction) -> int:
 
 
 def shared_bytes(instruction: Instruction) -> int:
-    """Bytes to or from shared memory of one warp; of a warp group's product, its whole group's.
+    """Bytes of one warp to or from shared memory; of a warp group's product, the group's.
 
     Products read B (N·K elements) there, and A (M·K) where its operand is a descriptor. What bulk
     copies (UTMALDG) bring is not printed: 0.

@@ -9,7 +9,7 @@ _HEADER = f"{'block':<34}{'regs':>5}{'spills':>7}{'KiB':>5}{'SM':>4}{'bound %':>
 
 
 def ranked(records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Best first: what compiles and fits, spills nothing in its loop, and has the higher bounds."""
+    """Best first: compiles and fits, spills nothing in its loop, has the higher bounds."""
 
     def order(record: Mapping[str, Any]) -> tuple:
         bound, resources, loop = record["bound"], record["resources"], record["hot_loop"]

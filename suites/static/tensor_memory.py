@@ -42,7 +42,7 @@ class Product:
 
 
 def products_in_code(code: Code) -> dict[int, Product]:
-    """The product of each instruction whose descriptor is a constant, by its place in the code.
+    """The product of each instruction with a constant descriptor, by its place in the code.
 
     The descriptor is moved to a uniform register just before: N / 8 is in its bits 17 to 22, M / 16
     in 24 to 28, the operands' type in 7 to 9 (PTX ISA 9.0, tcgen05, "Instruction descriptor").

@@ -23,7 +23,7 @@ _PRINTED_LINES = 12
 
 
 def serve(connection: Connection) -> None:
-    """Compile jobs from `connection` until None comes; each answer is a record, or a `Misused`."""
+    """Compile jobs from `connection` until None comes; answer with records or `Misused`."""
     # The parent is interrupted too, and stops this process when it has put all in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.pop("TRITON_INTERPRET", None)
