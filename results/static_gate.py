@@ -22,6 +22,8 @@ VERDICTS = {
     "improved": 0,
     "unchanged": 0,
 }
+# Kernel, architecture, dtype and d_h of a subject.
+_WITHOUT_CONSTANTS = 4
 # Where several verdicts meet: a regression is certain, whatever else could not be looked at.
 _CODES = (1, 5, 4, 0)
 
@@ -58,10 +60,11 @@ class Judgement:
 def judge(profiles: Sequence[StaticProfile], baseline: Sequence[Accepted]) -> list[Judgement]:
     """A verdict for each profile and for each accepted one that has none, the worst first.
 
-    Profiles meet in this order: the same key; the same subject from the same compiler, where the
-    block of the launcher was changed and both are the only ones left of theirs; the same subject
-    and block from another compiler. What is left is new, or missing. Accepted profiles of another
-    compiler than the run's are no part of the comparison.
+    Profiles meet in this order: the same key; from the same compiler the same subject, else the
+    same kernel, architecture, dtype and d_h, where the launcher's block or constants were changed
+    and both are the only ones left of theirs; the same subject and block from another compiler.
+    What is left is new, or missing. Accepted profiles of another compiler than the run's are no
+    part of the comparison.
     """
     by_key = {one.key: one for one in baseline}
     judged: list[Judgement] = []
@@ -113,7 +116,10 @@ def _same_key(before: Accepted, profile: StaticProfile) -> Judgement:
 
 def _changed_block(before: Accepted, profile: StaticProfile) -> Judgement:
     """Red either way: regressed where spills or the bound are worse, else new."""
-    change = f"block {_changes(before.block, profile.block)}"
+    pairs = {"constants": (before.constants, profile.constants)}
+    pairs["block"] = (before.block, profile.block)
+    changes = {word: _changes(*pair) for word, pair in pairs.items()}
+    change = ", ".join(f"{word} {text}" for word, text in changes.items() if text)
     if (failed := _failed(before, profile, change)) is not None:
         return failed
     found = differences(before, accepted(profile))
@@ -171,10 +177,13 @@ def _another_block(
 ) -> Accepted | None:
     if not profile.is_default:
         return None
-    where = (*profile.subject, profile.triton, profile.ptxas)
-    theirs = [one for one in rest if (*one.subject, one.triton, one.ptxas) == where]
-    ours = [p for p in strangers if (*p.subject, p.triton, p.ptxas) == where]
-    return theirs[0] if len(theirs) == len(ours) == 1 else None
+    for likeness in (len(profile.subject), _WITHOUT_CONSTANTS):
+        where = (*profile.subject[:likeness], profile.triton, profile.ptxas)
+        theirs = [o for o in rest if (*o.subject[:likeness], o.triton, o.ptxas) == where]
+        ours = [o for o in strangers if (*o.subject[:likeness], o.triton, o.ptxas) == where]
+        if len(theirs) == len(ours) == 1:
+            return theirs[0]
+    return None
 
 
 def _another_compiler(profile: StaticProfile, rest: Sequence[Accepted]) -> Accepted | None:
