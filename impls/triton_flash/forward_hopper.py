@@ -60,7 +60,7 @@ def triton_flash_forward_hopper(
     HAS_TAIL: the last block of keys is not full. Beside what `triton_flash_forward` asks, every
     base, row stride and head size is a multiple of 16 bytes.
 
-    Triton (3.6 to 3.8) gives copying and computing to different warps only with 4 warps asked for,
+    Triton (3.6 and 3.7) gives copying and computing to different warps only with 4 warps asked for,
     descriptors made in the kernel, and one loop without a branch: a loop of its own for the tiles
     that need a mask does not compile, a condition around the mask is not specialised. So every
     tile is masked, which the matrix unit hides at d_h = 128; see blocks_hopper.py.
