@@ -27,7 +27,7 @@ assert_decoded = partial(assert_right, launch=decode)
 # Around a tile of 32 keys, a few tiles, and the 7 programs that the interpreter is given at once.
 CACHES = (1, 2, 31, 32, 33, 63, 64, 65, 97, 129, 225, 300)
 HEAD_SIZES = (16, 40, 64, 80, 96, 128, 160, 192, 256)
-FEW_QUERIES = ((2, 7), (3, 32), (5, 33), (8, 8), (16, 65), (17, 40), (7, 3), (40, 33), (16, 1))
+FEW_QUERIES = ((2, 7), (3, 32), (5, 33), (8, 8), (16, 65), (17, 40), (7, 3), (35, 33), (9, 1))
 WINDOWS = (1, 2, 31, 32, 33, 100, 1000)
 
 
@@ -88,7 +88,7 @@ def test_a_few_queries_align_bottom_right(problem):
 @cases(
     rotated(
         problem(65, T_q, H=H, H_kv=H_kv, d_h=16, causal=True)
-        for T_q in (1, 5)
+        for T_q in (1, 3)
         for H, H_kv in ((4, 4), (4, 2), (8, 2), (8, 1), (6, 2), (5, 1))
     )
 )
@@ -98,8 +98,8 @@ def test_grouped_heads_read_their_kv_head(problem):
 
 @cases(
     rotated(
-        problem(T_kv, T_q, H=3, H_kv=1, d_h=16, causal=True, window=w)
-        for (T_q, T_kv), w in product(((1, 130), (9, 100)), WINDOWS)
+        problem(T_kv, T_q, H=2, H_kv=1, d_h=16, causal=True, window=w)
+        for (T_q, T_kv), w in product(((1, 130), (4, 100)), WINDOWS)
     )
 )
 def test_a_window_keeps_the_last_keys(problem):
@@ -118,7 +118,7 @@ def test_keys_before_the_window_are_in_no_split():
 
 @cases(
     [
-        problem(40, 44, H=1, d_h=16, causal=True, window=10),
+        problem(40, 42, H=1, d_h=16, causal=True, window=10),
         problem(3, 9, H=2, H_kv=1, d_h=16, causal=True),
     ]
 )
@@ -126,11 +126,11 @@ def test_rows_without_keys_are_zero_in_any_order(problem):
     assert_decoded(problem, seeds=(1,), n_splits=2)
 
 
-@pytest.mark.parametrize("n_splits", (1, 2, 5, 17, 40))
+@pytest.mark.parametrize("n_splits", (1, 2, 5, 17, 33))
 def test_any_number_of_splits_is_right_even_of_empty_ones(n_splits):
     """100 keys are 4 tiles: from the fifth on, splits are empty. 16 are merged at a time."""
-    assert_decoded(problem(100, 2, H=2, H_kv=1, d_h=16, causal=True), n_splits=n_splits)
-    assert_decoded(problem(100, 3, H=1, d_h=16, causal=True, window=2), n_splits=n_splits)
+    assert_decoded(problem(100, 3, H=1, d_h=16, causal=True), n_splits=n_splits)
+    assert_decoded(problem(100, 2, H=1, d_h=16, causal=True, window=2), n_splits=n_splits)
 
 
 @cases(
@@ -175,12 +175,12 @@ def test_large_logits_and_late_maxima_are_right(problem, n_splits):
 
 @pytest.mark.parametrize("rises", (True, False))
 def test_late_maxima_are_right_beyond_what_one_iteration_merges(rises):
-    """40 splits of a tile each, the reduce kernel takes 16 at a time: the maximum moves between."""
-    long = problem(40 * 32, H=1, d_h=16)
+    """33 splits of a tile each, the reduce kernel takes 16 at a time: the maximum moves between."""
+    long = problem(33 * 32, H=1, d_h=16)
     q, k, v = drawn(long)
     ramp = torch.linspace(1, 8, long.T_kv)
     k *= (ramp if rises else ramp.flip(0))[:, None]
-    assert_decoded(long, (q, k, v), n_splits=40)
+    assert_decoded(long, (q, k, v), n_splits=33)
 
 
 @cases([problem(T, T_q, causal=c) for T in (17, 65, 129) for T_q, c in ((1, False), (3, True))])
@@ -203,7 +203,8 @@ SHIPPED = (
 
 @pytest.mark.parametrize("blocks", SHIPPED, ids=str)
 def test_any_block_shape_is_right(blocks):
-    assert_decoded(problem(190, 9, H=4, H_kv=2, d_h=80, causal=True, window=90), blocks=blocks)
+    few = problem(130, 3, H=6, H_kv=1, d_h=80, causal=True, window=70)
+    assert_decoded(few, blocks=blocks, n_splits=2)
 
 
 def partials(rows, n_splits, d_v=8, seed=0):
