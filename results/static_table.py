@@ -84,10 +84,13 @@ def _tells(column: StaticColumn, profiles: Sequence[StaticProfile]) -> bool:
 
 
 def reading_order(profiles: Iterable[StaticProfile]) -> list[StaticProfile]:
-    """By kernel, dtype, head size and constants; then by architecture, the best bound first."""
+    """By kernel, dtype, head size and variant; then by architecture, the best bound first."""
+    profiles = list(profiles)
+    # Constants that follow from the architecture must not come before it.
+    varying = varying_constants(profiles)
 
     def order(p: StaticProfile) -> tuple:
-        subject = (p.origin or "", p.kernel, p.dtype or "", p.d_h or 0, assignments(p.constants))
+        subject = (p.origin or "", p.kernel, p.dtype or "", p.d_h or 0, constants_text(p, varying))
         overlap = p.bound.overlap_percent if p.bound else 0.0
         return (*subject, arch_number(p.arch), p.arch, -overlap, assignments(p.block))
 

@@ -104,6 +104,11 @@ def test_a_sweep_is_ranked_with_the_best_bound_first():
     assert reading_order([slow, fast]) == [fast, slow]
 
 
+def test_architectures_stay_in_order_where_their_constants_differ():
+    profiles = [read(arch=a, constants__SPARE=a == "sm_80") for a in ("sm_80", "sm_90", "sm_100")]
+    assert reading_order(profiles[::-1]) == profiles
+
+
 @pytest.mark.parametrize(
     ("block", "text"),
     [
