@@ -9,7 +9,8 @@ from results.static_baseline import read_baselines
 from results.static_gate import VERDICTS
 from results.static_profile import PIPES
 
-TEXT = (Path(__file__).parent.parent / "docs/static-profile.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parent.parent / "docs/static-profile.md"
+TEXT = PAGE.read_text(encoding="utf-8")
 # Dense 16-bit peaks, TFLOP/s: NVIDIA's data sheets of A100, H100 and H200 SXM, and HGX B200.
 PEAKS = {"A100": 312.0, "H100": 989.4, "H200": 989.4, "B200": 2250.0, "B200?": 2250.0}
 ROW = re.compile(
@@ -65,3 +66,10 @@ def test_every_verdict_is_explained_with_its_exit_code():
 def test_every_pipe_is_explained():
     told = re.findall(r"^\| `(\w+)` \|", TEXT, re.M)
     assert [name for name in told if name in PIPES] == [*PIPES]
+
+
+def test_the_picture_and_the_test_it_names_are_there():
+    for name in re.findall(r"\]\(([^):#]+)\)", TEXT):
+        assert (PAGE.parent / name).is_file(), name
+    assert (PAGE.parent.parent / "tests" / Path(__file__).name).is_file()
+    assert Path(__file__).name in TEXT

@@ -34,7 +34,7 @@ from results.static_table import (
 TITLE = "Static profile"
 MOST_ROWS = 48
 # Inches.
-LABELS, BAR, FIGURES, GAP, ROW, HEAD, FOOT = 2.35, 2.2, 1.15, 0.22, 0.27, 0.52, 0.5
+LABELS, BAR, FIGURES, GAP, ROW, HEAD, FOOT = 2.6, 2.2, 1.15, 0.22, 0.27, 0.52, 0.5
 RED = "#B3261E"
 # Okabe and Ito's colours again, one for each pipe; the second is dark enough for letters.
 _PIPES = {
