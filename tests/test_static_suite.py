@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,9 @@ from results.reading import Place
 from results.static_profile import read_static
 from results.store import load_run
 from suites.__main__ import main
-from suites.static import profile, workers
+from suites.static import workers
 from suites.static.brought import brought_build, constants_of
-from suites.static.compiler import Compiled, Misused
+from suites.static.compiler import Misused
 from suites.static.job import Job, Toolchain, identity
 from suites.static.ranking import ranked, ranking
 from suites.static.selection import Wanted, select
@@ -23,36 +24,32 @@ from suites.static.worker import record_of
 from tests.fake_profiles import profile as record
 
 TOOLCHAINS: dict[int, Toolchain] = dict.fromkeys((80, 90, 100), Toolchain("3.7.1", "12.8.93"))
-KERNELS = """
-import os
-import time
-
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ADD = re.search(r"cat > add\.py <<'EOF'\n(.*?)^EOF$", README, re.DOTALL | re.MULTILINE)
+COMMAND = re.search(r"suites static (--kernel add\.py:add --signature .*)", README)
+assert ADD and COMMAND
+FILE = ADD[1]
+DOCUMENTED = shlex.split(COMMAND[1])
+SIGNATURE = DOCUMENTED[3]
+WRONG = """
 import triton
 import triton.language as tl
-
-
-@triton.jit
-def add(x, y, z, n, BLOCK: tl.constexpr):
-    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    m = o < n
-    tl.store(z + o, tl.load(x + o, mask=m) + tl.load(y + o, mask=m), mask=m)
 
 
 @triton.jit
 def wrong(x, y, z, n, BLOCK: tl.constexpr):
     tl.store(x + tl.arange(0, BLOCK), nowhere)
 """
-SIGNATURE = "*fp32,*fp32,*fp32,i32"
 
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    """A file of a user's kernels, in the current folder; caches and runs are the test's own."""
+    """The README's file of a kernel, in the current folder; cache and runs are the test's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("ATTNBENCH_STORE", str(tmp_path / "runs"))
-    file = tmp_path / "mine.py"
-    file.write_text(KERNELS)
+    file = tmp_path / "add.py"
+    file.write_text(FILE)
     return file
 
 
@@ -164,76 +161,6 @@ def test_an_identity_is_the_content_and_nothing_else():
     assert len({one["cell"], *(other["cell"] for other in others)}) == 4
 
 
-def compiled(sass: str, dynamic_shared_bytes: int = 4096) -> Compiled:
-    return Compiled(
-        name="f",
-        sass=sass,
-        usage={"REG": 64, "STACK": 0, "SHARED": 1024},
-        dynamic_shared_bytes=dynamic_shared_bytes,
-        tensor_memory_columns=0,
-        scratch_bytes=0,
-        warps=4,
-    )
-
-
-LOOP = """
-.L_x_0:
-        /*0010*/   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
-        /*0020*/   STL.64 [R1+0x8], R4 ;
-        /*0030*/   @P0 BRA `(.L_x_0) ;
-        /*0040*/   LDL R4, [R1] ;
-        /*0050*/   EXIT ;
-"""
-PRODUCTS = Build(
-    {"num_warps": 4}, {}, {}, products=((32, 16, 16),), useful_flop=8192, exponentials=512
-)
-
-
-def test_a_profile_counts_spills_and_subtracts_what_the_system_reserves():
-    found = profile.profile_of(compiled(LOOP), PRODUCTS, 90)
-    resources = found["resources"]
-    assert (resources["static_shared_bytes"], resources["dynamic_shared_bytes"]) == (0, 4096)
-    assert (resources["spill_stores"], resources["spill_store_bytes"]) == (1, 8)
-    assert (resources["spill_loads"], resources["spill_load_bytes"]) == (1, 4)
-    assert (found["hot_loop"]["spill_stores"], found["hot_loop"]["spill_loads"]) == (1, 0)
-    # 4 warps make 16 × 8 × 16 each: the declared tile of 32 × 16 × 16 once.
-    assert found["hot_loop"]["iterations"] == 1.0
-    assert found["expected"]["exponentials"] == 512 / 128
-    assert found["bound"]["of"] == "mma" and found["bound"]["overlap_percent"] <= 50.0
-    on_a100 = profile.profile_of(compiled(LOOP), PRODUCTS, 80)["resources"]
-    assert on_a100["static_shared_bytes"] == 1024, "sm_80 counts nothing for the system"
-
-
-def test_products_made_twice_are_no_iteration_and_of_no_use():
-    # 2 products as written, 3 in the code: 24 cycles of the matrix units, 16 of them useful.
-    line = next(line for line in LOOP.splitlines(keepends=True) if "HMMA" in line)
-    sass = LOOP.replace(line, line * 3)
-    twice = replace(PRODUCTS, products=((32, 16, 32),), useful_flop=None)
-    found = profile.profile_of(compiled(sass), twice, 80)
-    assert found["hot_loop"]["iterations"] == 1.0
-    assert found["bound"]["cycles"]["mma"] == 24.0 and found["bound"]["limited_by"] == "mma"
-    assert found["bound"]["overlap_percent"] == 66.67
-    unrolled = profile.profile_of(compiled(LOOP.replace(line, line * 4)), twice, 80)
-    assert unrolled["hot_loop"]["iterations"] == 2.0
-    assert unrolled["bound"]["overlap_percent"] == 100.0
-
-
-def test_code_beyond_the_hardware_is_an_error_with_its_figures():
-    found = profile.profile_of(compiled(LOOP, dynamic_shared_bytes=240_000), PRODUCTS, 90)
-    assert found["status"] == "error"
-    assert found["reasons"] == ["a block takes 240000 bytes of shared memory, 232448 are the limit"]
-    assert found["resources"]["occupancy"]["blocks"] == 0
-
-
-def test_products_of_unknown_shape_leave_the_bound_unknown():
-    sass = LOOP.replace(
-        "HMMA.16816.F32.BF16 R4, R8, R12, R4",
-        "UTCHMMA gdesc[UR1], gdesc[UR2], tmem[UR3], tmem[UR4], idesc[UR5], UPT",
-    )
-    assert profile.profile_of(compiled(sass), PRODUCTS, 100)["bound"] is None
-    assert profile.profile_of(compiled(LOOP), PRODUCTS, 120)["bound"] is None, "no rates"
-
-
 def test_a_ranking_puts_what_fits_and_spills_nothing_first():
     best = record()
     spilling = record(block__num_warps=4, hot_loop__spill_stores=2)
@@ -257,7 +184,8 @@ def test_a_ranking_puts_what_fits_and_spills_nothing_first():
 
 def test_a_vector_addition_has_a_profile(mine):
     pytest.importorskip("triton")
-    job = Job(f"{mine}:add", 90, signature=SIGNATURE, constants={"BLOCK": 1024})
+    constants = constants_of(DOCUMENTED[5])
+    job = Job(f"{mine}:add", 90, signature=SIGNATURE, constants=constants)
     read = read_static(record_of(job), Place("line"))
     assert (read.status, read.kernel, read.origin) == ("ok", "add", str(mine))
     assert read.constants == {"BLOCK": 1024} and read.dtype is None and read.d_h is None
@@ -271,11 +199,12 @@ def test_a_vector_addition_has_a_profile(mine):
 
 def test_a_file_that_does_not_compile_gives_the_compilers_words(mine, capfd):
     pytest.importorskip("triton")
-    asked = ["--kernel", "mine.py:wrong", "--kernel", "mine.py:add", "--arch", "sm_90"]
+    (mine.parent / "wrong.py").write_text(WRONG)
+    asked = ["--kernel", "wrong.py:wrong", "--kernel", "add.py:add", "--arch", "sm_90"]
     code = main(["static", *asked, "--signature", SIGNATURE, "--constants", "BLOCK=64"])
     out, err = capfd.readouterr()
     assert code == 2
-    message = err[err.index("static: mine.py:wrong for sm_90: ") :]
+    message = err[err.index("static: wrong.py:wrong for sm_90: ") :]
     assert message.splitlines()[0].endswith("NameError('nowhere is not defined')")
     assert "tl.store(x + tl.arange(0, BLOCK), nowhere)" in message
     assert "Traceback" not in err and "wrong" in out and "add" in out
@@ -320,10 +249,11 @@ def test_a_compiler_that_hangs_is_ended(mine):
 
 @pytest.mark.slow
 def test_the_documented_command_profiles_a_vector_addition(mine, capfd):
-    asked = ["--kernel", "mine.py:add", "--signature", SIGNATURE, "--constants", "BLOCK=1024"]
-    assert main(["static", *asked]) == 0
+    assert main(["static", *DOCUMENTED]) == 0
     out, _ = capfd.readouterr()
     assert all(arch in out for arch in ("sm_80", "sm_90", "sm_100"))
-    assert main(["static", *asked, "--sweep", "BLOCK=256,1024", "num_warps=1,4", "--json"]) == 0
+    assert (
+        main(["static", *DOCUMENTED, "--sweep", "BLOCK=256,1024", "num_warps=1,4", "--json"]) == 0
+    )
     found = json.loads(capfd.readouterr().out)
     assert len(found["profiles"]) == 3 * 4 and Path(found["path"]).is_dir()

@@ -83,9 +83,9 @@ _MOST_ROUNDS = 8
 def decode_blocks_for(
     capability: int | None, d: int, element_bytes: int, n_rows: int
 ) -> DecodeBlocks:
-    """The blocks for `n_rows` rows that share a kv head, and for `d`, the larger of d_h and d_v.
+    """The blocks for `n_rows` rows that share a kv head, and for head size `d`.
 
-    `capability` is 90 for compute capability 9.0; None is the interpreter.
+    `d` is the larger of d_h and d_v. `capability` is 90 for compute capability 9.0; None is the interpreter.
     """
     if capability is None:
         return INTERPRETED
@@ -110,9 +110,9 @@ def splits_for(
     n_processors: int | None,
     n_splits: int | None = None,
 ) -> Splits:
-    """How the keys from `first_key` to `T_kv` of `n_heads` kv heads are cut, `n_rows` rows each.
+    """How the keys from `first_key` to `T_kv` of `n_heads` kv heads are cut.
 
-    `n_splits` is taken as it is, even where some then have no keys. None is as many as fill
+    Each kv head has `n_rows` rows of queries. `n_splits` is taken as it is, even where some then have no keys. None is as many as fill
     `n_processors` multiprocessors (None: the interpreter), and none of them is empty.
     """
     size = blocks.BLOCK_KV

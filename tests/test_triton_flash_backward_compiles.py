@@ -1,0 +1,82 @@
+"""The backward of triton_flash compiled ahead of time for real GPUs: what its tiles cost."""
+
+import pytest
+
+from impls.interface.static_kernel import Target
+from impls.triton_flash.static_backward import backward_keys, backward_queries, backward_rows
+from suites.static.compiler import compile_kernel, shipped_kernel
+from suites.static.profile import profile_of
+
+pytest.importorskip("triton")
+
+# (kernel, capability, d_h) → spilled registers stored and loaded in the loop through full tiles.
+KNOWN_IN_THE_LOOP = {
+    ("keys", 90, 160): 3,
+    ("keys", 90, 192): 3,
+    ("keys", 90, 256): 1,
+}
+KERNELS = {"keys": backward_keys, "queries": backward_queries, "rows": backward_rows}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+def profile(name, capability, d_h, dtype="bf16", **variant):
+    kernel = KERNELS[name]
+    build = kernel.build(Target(capability, dtype, d_h, {}, variant or kernel.variants[0]))
+    assert build is not None
+    compiled = compile_kernel(shipped_kernel(kernel.kernel), build, dtype, capability)
+    found = profile_of(compiled, build, capability)
+    assert found["status"] == "ok", found["reasons"]
+    return found
+
+
+def spills_in(loop):
+    return loop["spill_stores"] + loop["spill_loads"]
+
+
+def test_the_kernel_of_keys_compiles_for_sm_90_without_spills_in_its_loops():
+    found = profile("keys", 90, 128)
+    assert [spills_in(loop) for loop in (found["hot_loop"], *found["other_loops"])] == [0, 0]
+    assert found["resources"]["spill_stores"] <= 48
+    assert found["bound"]["overlap_percent"] >= 95.0
+    # 64 queries and 128 keys, warp groups of 64 rows: of 16 columns each, K·q and V·d_out take 8
+    # each, and of 16 queries each, dv and dk 4 each.
+    assert found["hot_loop"]["opcodes"]["HGMMA"] == 24
+    assert found["hot_loop"]["mix"]["select"] == 0, "the loop through full tiles masks nothing"
+    assert [loop["mix"]["select"] > 0 for loop in found["other_loops"]] == [True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d_h", [64, 128])
+@pytest.mark.parametrize("name", ["keys", "queries"])
+def test_on_sm_100_nothing_spills_and_shared_memory_or_exponentials_limit(name, d_h):
+    """The share is what it is: matrix products there take half the time, and the rest as long."""
+    found = profile(name, 100, d_h)
+    assert found["resources"]["spill_stores"] == 0
+    assert found["bound"]["limited_by"] in ("shared", "mufu")
+    least = {("keys", 64): 40, ("keys", 128): 53, ("queries", 64): 74, ("queries", 128): 82}
+    assert found["bound"]["overlap_percent"] >= least[name, d_h]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("d_h", [80, 96, 160, 192, 256])
+@pytest.mark.parametrize("capability", [80, 90, 100])
+@pytest.mark.parametrize("name", ["keys", "queries"])
+def test_tiles_of_every_head_size_fit_and_keep_their_loop_clean(name, capability, d_h, dtype):
+    found = profile(name, capability, d_h, dtype)
+    known = KNOWN_IN_THE_LOOP.get((name, capability, d_h), 0) if dtype == "bf16" else 0
+    assert spills_in(found["hot_loop"]) <= known
+    assert found["resources"]["spill_stores"] <= 48
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [80, 90, 100])
+@pytest.mark.parametrize("name", ["keys", "queries"])
+def test_windows_compile_too_and_keep_their_loop_clean(name, capability):
+    found = profile(name, capability, 128, IS_CAUSAL=True, HAS_WINDOW=True)
+    assert spills_in(found["hot_loop"]) == 0
+    assert found["resources"]["spill_stores"] <= 48
