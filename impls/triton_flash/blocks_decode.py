@@ -85,7 +85,8 @@ def decode_blocks_for(
 ) -> DecodeBlocks:
     """The blocks for `n_rows` rows that share a kv head, and for head size `d`.
 
-    `d` is the larger of d_h and d_v. `capability` is 90 for compute capability 9.0; None is the interpreter.
+    `d` is the larger of d_h and d_v. `capability` is 90 for compute capability 9.0; None is the
+    interpreter.
     """
     if capability is None:
         return INTERPRETED
@@ -112,8 +113,9 @@ def splits_for(
 ) -> Splits:
     """How the keys from `first_key` to `T_kv` of `n_heads` kv heads are cut.
 
-    Each kv head has `n_rows` rows of queries. `n_splits` is taken as it is, even where some then have no keys. None is as many as fill
-    `n_processors` multiprocessors (None: the interpreter), and none of them is empty.
+    Each kv head has `n_rows` rows of queries. `n_splits` is taken as it is, even where some then
+    have no keys. None is as many as fill `n_processors` multiprocessors (None: the interpreter),
+    and none of them is empty.
     """
     size = blocks.BLOCK_KV
     first_key = first_key // size * size
