@@ -60,7 +60,7 @@ def _stopped_in_the_middle(folder: Path, how: signal.Signals) -> Measured:
     """Send a signal while the third of four cells is being measured."""
     (folder / "kernel.py").write_text(KERNEL)
     line, environment = command(folder, "--impl", "kernel.py:slow", *SIZES, *LIMITS)
-    # A shell's background jobs ignore Ctrl-C, and so would the child; a handler it does not inherit.
+    # A shell's background jobs ignore Ctrl-C, and so would the child; handlers are not inherited.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         line,
