@@ -15,6 +15,7 @@ _ASSUMED_L2_BYTES = 1 << 20
 _ASSUMED_LLC_BYTES = 32 << 20
 _LEAST_DRAM_BYTES = 128 << 20
 _EXPONENTIALS = 32 * 1024
+_BYTES_PER_READ = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,13 @@ class Level:
 def levels(threads: int) -> list[Level]:
     """The levels of this CPU, fastest first, with working sets that clearly live in each.
 
-    Half of the L2 caches of `threads` cores; a quarter of the last-level cache, which others use
-    too; four times that cache, at least 128 MiB, for main memory.
+    A quarter of the L2 caches of `threads` cores and of the last-level cache, which others use
+    too, a virtual machine's neighbour on the same core even the L2; four times the last-level
+    cache, at least 128 MiB, for main memory.
     """
     l2 = (processor.l2_bytes() or _ASSUMED_L2_BYTES) * threads
     llc = processor.llc_bytes() or _ASSUMED_LLC_BYTES
-    found = [Level("l2", l2, l2 // 2)]
+    found = [Level("l2", l2, l2 // 4)]
     if llc > 4 * l2:
         found.append(Level("llc", llc, llc // 4))
     found.append(Level("dram", None, max(4 * llc, _LEAST_DRAM_BYTES)))
@@ -82,15 +84,17 @@ def _works_of(level: Level) -> list[Work]:
     n_bytes = level.working_set_bytes // 8 * 8
     # Not zeros: the kernel backs untouched zeroed pages by one page, which any cache holds.
     source, target = torch.ones(n_bytes // 8), torch.ones(n_bytes // 8)
-    whole, largest = torch.ones(n_bytes // 4), torch.empty(())
+    # Read over and over in one call: alone, a small set is read in no more time than a call costs.
+    times = max(1, _BYTES_PER_READ // n_bytes)
+    whole, total = torch.ones(n_bytes // 4).expand(times, -1), torch.empty(())
     return [
         # Half the bytes are read, half written; a copy counts both.
         Work(f"copy {level.name}", "copy", lambda: target.copy_(source), n_bytes, n_bytes),
         Work(
             f"read {level.name}",
             "read",
-            lambda: torch.amax(whole, dim=0, out=largest),
-            n_bytes,
+            lambda: torch.sum(whole, dim=(0, 1), out=total),
+            times * n_bytes,
             n_bytes,
         ),
     ]

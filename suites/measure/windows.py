@@ -22,6 +22,7 @@ class Work:
     """Something to call and how much it does: FLOP, bytes or exponentials a call.
 
     Works of one `group` rival for one ceiling; `provider` and `size` say who did it and on what.
+    For `settle_s` after a window the provider's threads may still spin, on the next one's clock.
     """
 
     group: str
@@ -29,6 +30,7 @@ class Work:
     call: Callable[[], object]
     amount: float
     size: int
+    settle_s: float = 0.0
 
 
 @dataclass
@@ -70,6 +72,7 @@ def measure_rates(
             if progress is not None:
                 progress(f"pass {n + 1} of {PASSES}: {rate.work.group}, {rate.work.provider}")
             rate.rates.append(_rate(rate.work, n_calls, clock))
+            time.sleep(rate.work.settle_s)
         if n + 1 >= LEAST_PASSES and time.perf_counter() - began > limit_s * (n + 1) / (n + 2):
             break
     return rates
