@@ -171,6 +171,7 @@ def _call(
         pinned = (module.FwOp, backward)
         return fmha.memory_efficient_attention(q, k, v, bias, scale=scale, op=pinned), None
     except (ValueError, NotImplementedError) as error:
+        # xformers says by these two that an operator refuses inputs; all else they say is a fault.
         text = str(error)
         if "does not support inputs" not in text and "is not supported because" not in text:
             raise

@@ -10,13 +10,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from impls.interface.attention import Unsupported, attend, reasons_against
+from impls.interface.attention import Unsupported, reasons_against
 from impls.interface.check import poisoned_empty
 from impls.interface.problem import Problem
 from impls.triton_flash import triton_decode
 from impls.triton_flash.blocks_decode import INTERPRETED, Splits
 from impls.triton_flash.launch_decode import attend_to_splits, decode, merge
 from tests.interpreted_proof import drawn
+from tests.known_answers import (
+    LSE_OF_NINE_KEYS,
+    assert_causal_is_bottom_right,
+    assert_kv_heads_are_interleaved,
+    sine,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -89,35 +95,12 @@ def test_merging_is_the_weighted_mean_in_any_order(n_splits, empty, seed, larges
         assert torch.allclose(lse.double(), exact_lse, rtol=2e-7, atol=1e-6)
 
 
-def sine(*shape, frequency):
-    """The deterministic inputs whose answers are known from elsewhere: sin(f·n + 0.3)."""
-    n = torch.arange(math.prod(shape), dtype=torch.float64)
-    return torch.sin(frequency * n + 0.3).float().reshape(shape)
-
-
-def known(T_q, T_kv, H=1, H_kv=1, **arguments):
-    q = sine(1, H, T_q, 4, frequency=0.7)
-    k, v = (sine(1, H_kv, T_kv, 4, frequency=f) for f in (0.37, 0.91))
-    out, lse = attend(triton_decode, q, k, v, with_lse=True, **arguments)
-    assert lse is not None
-    return out, lse
-
-
 def test_causal_with_more_keys_than_queries_is_bottom_right():
-    out, lse = known(2, 5, causal=True)
-    rows = [[-0.133778, 0.087238, 0.240861, 0.208417], [0.054585, 0.142539, 0.12038, 0.005227]]
-    assert out[0, 0].tolist() == [pytest.approx(row, abs=2e-6) for row in rows]
-    assert lse[0, 0].tolist() == pytest.approx([1.799711, 1.806955], abs=2e-6)
+    assert_causal_is_bottom_right(triton_decode)
 
 
 def test_kv_heads_are_interleaved_not_tiled():
-    out, _ = known(3, 3, H=4, H_kv=2)
-    rows = [
-        [0.364395, 0.291859, -0.00614, -0.299396],
-        [0.20651, 0.421558, 0.310948, -0.039871],
-        [-0.01322, -0.025185, -0.017695, 0.003465],
-    ]
-    assert out[0, 1].tolist() == [pytest.approx(row, abs=2e-6) for row in rows]
+    assert_kv_heads_are_interleaved(triton_decode)
 
 
 @pytest.mark.parametrize("n_splits", (1, 2))
@@ -125,7 +108,7 @@ def test_lse_is_natural(n_splits):
     q = sine(1, 1, 1, 4, frequency=0.7)
     k, v = (sine(1, 1, 9, 4, frequency=f) for f in (0.37, 0.91))
     _, lse = decode(q, k, v, n_splits=n_splits)
-    assert lse.item() == pytest.approx(2.604141, abs=2e-6)  # in base 2: 3.756982
+    assert lse.item() == pytest.approx(LSE_OF_NINE_KEYS, abs=2e-6)
 
 
 @pytest.mark.parametrize("causal", (False, True))

@@ -22,6 +22,12 @@ from impls.triton_flash.interpreter import (
 )
 from impls.triton_flash.launch import attend as launch
 from tests.interpreted_proof import TORCH_DTYPES, assert_right, drawn
+from tests.known_answers import (
+    LSE_OF_NINE_KEYS,
+    assert_causal_is_bottom_right,
+    assert_kv_heads_are_interleaved,
+    known,
+)
 
 LENGTHS = (1, 2, 15, 16, 17, 31, 33, 63, 65, 127, 128, 129, 255, 257)
 RECTANGLES = ((1, 5), (5, 1), (1, 257), (31, 65), (65, 31), (129, 64), (64, 129), (100, 230))
@@ -158,40 +164,17 @@ def test_any_block_shape_is_right(blocks):
     assert_right(problem(130, dtype="bfloat16"), blocks=blocks)
 
 
-def sine(*shape, frequency):
-    """The deterministic inputs whose answers are known from elsewhere: sin(f·n + 0.3)."""
-    n = torch.arange(math.prod(shape), dtype=torch.float64)
-    return torch.sin(frequency * n + 0.3).float().reshape(shape)
-
-
-def known(T_q, T_kv, H=1, H_kv=1, **arguments):
-    q = sine(1, H, T_q, 4, frequency=0.7)
-    k, v = (sine(1, H_kv, T_kv, 4, frequency=f) for f in (0.37, 0.91))
-    out, lse = attend(triton_flash, q, k, v, with_lse=True, **arguments)
-    assert lse is not None
-    return out, lse
-
-
 def test_causal_with_more_keys_than_queries_is_bottom_right():
-    out, lse = known(2, 5, causal=True)
-    rows = [[-0.133778, 0.087238, 0.240861, 0.208417], [0.054585, 0.142539, 0.12038, 0.005227]]
-    assert out[0, 0].tolist() == [pytest.approx(row, abs=2e-6) for row in rows]
-    assert lse[0, 0].tolist() == pytest.approx([1.799711, 1.806955], abs=2e-6)
+    assert_causal_is_bottom_right(triton_flash)
 
 
 def test_kv_heads_are_interleaved_not_tiled():
-    out, _ = known(3, 3, H=4, H_kv=2)
-    rows = [
-        [0.364395, 0.291859, -0.00614, -0.299396],
-        [0.20651, 0.421558, 0.310948, -0.039871],
-        [-0.01322, -0.025185, -0.017695, 0.003465],
-    ]
-    assert out[0, 1].tolist() == [pytest.approx(row, abs=2e-6) for row in rows]
+    assert_kv_heads_are_interleaved(triton_flash)
 
 
 def test_lse_is_natural():
-    _, lse = known(1, 9)
-    assert lse.item() == pytest.approx(2.604141, abs=2e-6)  # in base 2: 3.756982
+    _, lse = known(triton_flash, 1, 9)
+    assert lse.item() == pytest.approx(LSE_OF_NINE_KEYS, abs=2e-6)
 
 
 def test_lse_has_one_number_a_row():
