@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from impls.interface.cost import flop
 from results.ratios import SpeedUp, baseline_cells, speed_up
 from results.run import Run
 from results.schema import Cell
@@ -46,7 +45,11 @@ def broadest_contest(run: Run) -> dict[str, SpeedUp]:
         }
         cell = next(iter(group.values()))[0]
         suites = {c.suite for cells in group.values() for c in cells}
-        work = (cell.pass_ == "forward", not cell.problem.causal, flop(cell.problem, cell.pass_))
+        work = (
+            cell.pass_ == "forward",
+            not cell.problem.causal,
+            cell.counts.flop if cell.counts else 0,
+        )
         contests.append(((len(ratios), SUITE in suites, *work), ratios))
     return max(contests, key=lambda contest: contest[0], default=((), {}))[1]
 

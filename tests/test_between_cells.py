@@ -15,9 +15,10 @@ from impls.naive import naive
 from suites.measure import allocator
 from suites.measure.samples import Settings
 from suites.session import session as session_module
-from suites.session.cell import Conditions, ProblemMemory, measure_cell
+from suites.session.cell import Conditions, measure_cell
 from suites.session.options import Options
 from suites.session.session import Session
+from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
 from tests.suite_process import ROOFS
 
@@ -67,7 +68,7 @@ def cell_of(implementation: Implementation, pass_: str = "forward") -> Cell:
 
 
 def test_one_memory_serves_every_pass_of_a_problem():
-    memory = ProblemMemory()
+    memory = SubjectMemory()
     untimed = replace(CONDITIONS, is_timed=False)
     for pass_ in ("forward", "backward", "forward", "forward_backward"):
         check = measure_cell(cell_of(naive, pass_), untimed, memory)["check"]
@@ -82,7 +83,7 @@ def test_no_graph_is_recorded_in_any_call_of_a_forward_cell():
         return naive.forward(q, k, v, **arguments)
 
     watched = replace(naive, name="watched", forward=forward)
-    found = measure_cell(cell_of(watched), CONDITIONS, ProblemMemory())
+    found = measure_cell(cell_of(watched), CONDITIONS, SubjectMemory())
     assert len(modes) > found["timing"]["n"] and not any(modes)
     assert torch.is_grad_enabled()
 

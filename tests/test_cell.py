@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from impls.interface.attention import Implementation
+from impls.interface.inputs import make_inputs
 from impls.interface.problem import Problem
 from impls.interface.registry import implementations
 from suites.measure.samples import Settings
 from suites.session.call import Call
-from suites.session.cell import Conditions, ProblemMemory, measure_cell, time_limit
+from suites.session.cell import Conditions, measure_cell, time_limit
 from suites.session.faults import CompileTimeout, SilentFallback
+from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
 from tests.suite_process import ROOFS
 
@@ -41,7 +43,7 @@ def fake(forward, **declared) -> Implementation:
 
 @pytest.mark.parametrize("pass_", ["forward", "backward", "forward_backward"])
 def test_every_pass_is_proven_against_float64_and_timed(pass_):
-    found = measure_cell(cell_of(NAIVE, pass_=pass_), CONDITIONS, ProblemMemory())
+    found = measure_cell(cell_of(NAIVE, pass_=pass_), CONDITIONS, SubjectMemory())
     assert found["status"] == "ok" and found["check"]["after_timing"]
     proven = {"out"} if pass_ == "forward" else {"out", "dq", "dk", "dv"}
     assert set(found["check"]["outputs"]) == proven
@@ -52,8 +54,7 @@ def test_every_pass_is_proven_against_float64_and_timed(pass_):
 
 
 def test_gradients_of_two_calls_are_the_same_and_never_added_up():
-    memory = ProblemMemory()
-    inputs, _ = memory.of(PROBLEM, "cpu", True)
+    inputs = make_inputs(PROBLEM, "cpu")
     call = Call(cell_of(NAIVE, pass_="forward_backward"), inputs, "cpu")
     first, second = call.run(), call.run()
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
@@ -71,8 +72,8 @@ def test_a_wrong_gradient_behind_a_right_output_is_wrong():
             return grads[0] * torch.nan
 
     crooked = fake(lambda q, k, v, **a: Crooked.apply(NAIVE.forward(q, k, v, **a)))
-    forward = measure_cell(cell_of(crooked), CONDITIONS, ProblemMemory())
-    both = measure_cell(cell_of(crooked, pass_="forward_backward"), CONDITIONS, ProblemMemory())
+    forward = measure_cell(cell_of(crooked), CONDITIONS, SubjectMemory())
+    both = measure_cell(cell_of(crooked, pass_="forward_backward"), CONDITIONS, SubjectMemory())
     assert (forward["status"], both["status"]) == ("ok", "wrong")
     assert any("dq" in why for why in both["reasons"])
 
@@ -80,14 +81,14 @@ def test_a_wrong_gradient_behind_a_right_output_is_wrong():
 def test_another_kernel_than_was_asked_for_is_an_error():
     impostor = fake(NAIVE.forward, runs=("_scaled_dot_product_flash_attention",))
     with pytest.raises(SilentFallback, match=r"asked for fake, but none of .* ran: .*bmm"):
-        measure_cell(cell_of(impostor), CONDITIONS, ProblemMemory())
+        measure_cell(cell_of(impostor), CONDITIONS, SubjectMemory())
 
 
 def test_what_ran_comes_from_a_profile_of_the_call():
     found = measure_cell(
         cell_of(implementations()["sdpa_flash"], PROBLEM.with_(H_kv=4, T_q=65)),
         CONDITIONS,
-        ProblemMemory(),
+        SubjectMemory(),
     )
     assert any("_scaled_dot_product_flash_attention_for_cpu" in name for name in found["ran"])
 
@@ -108,7 +109,7 @@ def test_an_asynchronous_kernel_is_timed_until_its_work_is_done():
             workers.pop().join()
 
     cell = replace(cell_of(fake(forward, synchronize=join)), clock="wall")
-    found = measure_cell(cell, CONDITIONS, ProblemMemory())
+    found = measure_cell(cell, CONDITIONS, SubjectMemory())
     assert found["timing"]["min_s"] >= 0.02
 
 
@@ -119,7 +120,7 @@ def test_a_slow_first_call_has_its_own_column(fake_time):
         fake_time.compute(next(lengths_s))
         return NAIVE.forward(q, k, v, **arguments)
 
-    found = measure_cell(cell_of(fake(forward)), CONDITIONS, ProblemMemory())
+    found = measure_cell(cell_of(fake(forward)), CONDITIONS, SubjectMemory())
     assert found["timing"]["first_call_s"] == pytest.approx(0.3, rel=1e-3)
     assert found["timing"]["wall_median_s"] == pytest.approx(0.001, rel=1e-3)
 
@@ -133,7 +134,7 @@ def test_compiling_too_long_is_a_timeout_and_the_alarm_is_put_back():
     impatient = replace(CONDITIONS, compile_limit_s=0.2)
     started = time.monotonic()
     with pytest.raises(CompileTimeout, match=r"longer than 0\.2 s"):
-        measure_cell(cell_of(slow), impatient, ProblemMemory())
+        measure_cell(cell_of(slow), impatient, SubjectMemory())
     assert time.monotonic() - started < 300, "it was not waited for"
     assert signal.getsignal(signal.SIGALRM) == before
     with time_limit(None, "nothing"):
@@ -146,7 +147,7 @@ def test_a_first_call_that_does_not_end_is_a_timeout():
 
     impatient = replace(CONDITIONS, compile_limit_s=0.2)
     with pytest.raises(CompileTimeout, match=r"the first call took longer than 0\.2 s"):
-        measure_cell(cell_of(fake(forward)), impatient, ProblemMemory())
+        measure_cell(cell_of(fake(forward)), impatient, SubjectMemory())
 
 
 def test_a_brought_kernel_that_compiles_is_compiled_for_every_size():
@@ -164,15 +165,16 @@ def test_a_brought_kernel_that_compiles_is_compiled_for_every_size():
     brief = replace(CONDITIONS, settings=Settings(budget_s=0.001, min_samples=3), is_timed=False)
     for T in range(2, 15):
         problem = PROBLEM.with_(T_q=T, T_kv=T, H_kv=4, causal=False)
-        measure_cell(cell_of(kernel, problem), brief, ProblemMemory())
+        measure_cell(cell_of(kernel, problem), brief, SubjectMemory())
     assert len(frames) >= 13
 
 
 def test_the_reference_is_made_once_for_all_implementations_of_a_problem():
-    memory = ProblemMemory()
+    memory = SubjectMemory()
     first = memory.of(PROBLEM, "cpu", False)
-    assert memory.of(PROBLEM, "cpu", False)[1] is first[1]
-    assert memory.of(PROBLEM.with_(B=2), "cpu", False)[1] is not first[1]
+    assert memory.of(PROBLEM, "cpu", False) is first
+    assert memory.of(PROBLEM, "cpu", True) is not first
+    assert memory.of(PROBLEM.with_(B=2), "cpu", True).problem == PROBLEM.with_(B=2)
 
 
 PASSES = ["forward", "backward", "forward_backward"]
@@ -189,7 +191,7 @@ def test_a_kernel_that_writes_into_its_inputs_is_wrong_and_spoils_no_other(pass_
         return out
 
     problem = PROBLEM.with_(T_q=33, T_kv=33, H_kv=4, layout=layout)
-    memory = ProblemMemory()
+    memory = SubjectMemory()
     found = measure_cell(cell_of(fake(forward), problem, pass_), CONDITIONS, memory)
     assert found["status"] == "wrong" and not found["check"]["ok"]
     assert found["reasons"][0] == "it wrote into its inputs: k"
@@ -210,7 +212,7 @@ def test_a_backward_that_writes_into_the_gradient_it_is_given_is_wrong():
             return given
 
     greedy = fake(lambda q, k, v, **a: Greedy.apply(NAIVE.forward(q, k, v, **a)))
-    memory = ProblemMemory()
+    memory = SubjectMemory()
     found = measure_cell(cell_of(greedy, pass_="forward_backward"), CONDITIONS, memory)
     assert found["reasons"][0] == "it wrote into its inputs: d_out"
     after = measure_cell(cell_of(NAIVE, pass_="forward_backward"), CONDITIONS, memory)
@@ -237,7 +239,7 @@ def test_a_kernel_that_keeps_its_result_is_wrong(pass_):
             return tuple(g.clone() for g in kept["gradients"])
 
     lazy = fake(lambda q, k, v, **a: Kept.apply(q, k, v))
-    found = measure_cell(cell_of(lazy, pass_=pass_), CONDITIONS, ProblemMemory())
+    found = measure_cell(cell_of(lazy, pass_=pass_), CONDITIONS, SubjectMemory())
     assert found["status"] == "wrong"
     assert found["reasons"] == [
         "it gave the same result when its inputs had changed: a result is kept"
@@ -266,12 +268,12 @@ def test_an_asynchronous_result_is_checked_when_it_has_arrived():
             workers.pop().join()
 
     cell = replace(cell_of(fake(forward, synchronize=join)), clock="wall")
-    assert measure_cell(cell, CONDITIONS, ProblemMemory())["status"] == "ok"
+    assert measure_cell(cell, CONDITIONS, SubjectMemory())["status"] == "ok"
 
 
 def test_time_above_the_ceiling_is_flagged():
     slow_roofs = ROOFS | {"gemm": {"float32": ROOFS["gemm"]["float32"] | {"flop_per_s": 1e6}}}
-    found = measure_cell(cell_of(NAIVE), replace(CONDITIONS, ceilings=slow_roofs), ProblemMemory())
+    found = measure_cell(cell_of(NAIVE), replace(CONDITIONS, ceilings=slow_roofs), SubjectMemory())
     assert "above_ceiling" in found["flags"]
 
 
@@ -286,7 +288,7 @@ def test_a_short_cell_costs_six_calls_beside_its_warm_up_and_its_samples(fake_ti
     # The target is out of reach, so that sampling takes its whole budget.
     settings = Settings(budget_s=0.1, target=1e-9)
     found = measure_cell(
-        cell_of(fake(forward)), replace(CONDITIONS, settings=settings), ProblemMemory()
+        cell_of(fake(forward)), replace(CONDITIONS, settings=settings), SubjectMemory()
     )
     timing = found["timing"]
     assert timing["stop"] == "budget" and timing["n"] == pytest.approx(50, abs=1)

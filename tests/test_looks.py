@@ -9,8 +9,9 @@ import pytest
 from suites.measure import host_load
 from suites.measure.pace import Pace
 from suites.measure.samples import Samples, Settings, pooled
-from suites.session.cell import ProblemMemory, measure_cell
+from suites.session.cell import measure_cell
 from suites.session.looks import LOOKS, MOST_LOOKS, Looks
+from suites.session.subject import SubjectMemory
 from tests.test_cell import CONDITIONS, NAIVE, cell_of, fake
 
 BRIEF = replace(CONDITIONS, settings=Settings(budget_s=0.02, min_span_s=0.0))
@@ -71,7 +72,7 @@ def test_one_contended_look_counts_on_the_wall_clock_alone(clock, kept):
 
 
 def looks_at(kernel):
-    cell, memory, sink, written = cell_of(kernel), ProblemMemory(), Sink(), []
+    cell, memory, sink, written = cell_of(kernel), SubjectMemory(), Sink(), []
     fields = measure_cell(cell, BRIEF, memory)
     looks = Looks()
     looks.add(cell, {"cell": cell.key}, fields, sink)
@@ -103,7 +104,7 @@ def test_a_kernel_that_turns_wrong_later_is_caught_by_a_look(naive):
         return naive.forward(q, k, v, **arguments) * (1.0 if calls[0] <= first_calls else 1.1)
 
     first_calls = 10**9
-    cell, memory = cell_of(fake(turning)), ProblemMemory()
+    cell, memory = cell_of(fake(turning)), SubjectMemory()
     fields = measure_cell(cell, BRIEF, memory)
     first_calls = calls[0]
     looks = Looks()
@@ -123,7 +124,7 @@ def test_a_look_that_raises_changes_nothing(naive):
         return naive.forward(q, k, v, **arguments)
 
     limit = 10**9
-    cell, memory = cell_of(fake(tiring)), ProblemMemory()
+    cell, memory = cell_of(fake(tiring)), SubjectMemory()
     fields = measure_cell(cell, BRIEF, memory)
     limit = calls[0]
     looks = Looks()
@@ -161,7 +162,7 @@ def test_disturbed_looks_are_set_aside_and_taken_again(naive, disturbed, n_looks
     for look in range(1, MOST_LOOKS):
         paces_s += [1.03, 1.2 if look in disturbed else 1.0]
     conditions = replace(BRIEF, pace=Scripted(paces_s))
-    cell, memory, sink = cell_of(naive), ProblemMemory(), Sink()
+    cell, memory, sink = cell_of(naive), SubjectMemory(), Sink()
     fields = measure_cell(cell, conditions, memory)
     looks, written = Looks(), []
     looks.add(cell, {"cell": cell.key}, fields, sink)

@@ -8,8 +8,9 @@ import torch
 from impls.interface.inputs import make_inputs
 from impls.interface.problem import Problem
 from impls.interface.registry import implementations
-from suites.session.cell import ProblemMemory, measure_cell
+from suites.session.cell import measure_cell
 from suites.session.other_inputs import turned, turned_back
+from suites.session.subject import SubjectMemory
 from tests.test_cell import CONDITIONS, cell_of, fake
 
 NAIVE = implementations()["naive"]
@@ -47,5 +48,5 @@ def test_a_kernel_that_keeps_its_weights_is_wrong():
             kept["P"] = NAIVE.forward(q, k, eye, **arguments)
         return kept["P"] @ v.repeat_interleave(q.shape[1] // v.shape[1], 1)
 
-    found = measure_cell(cell_of(fake(keeping), PROBLEM), CONDITIONS, ProblemMemory())
+    found = measure_cell(cell_of(fake(keeping), PROBLEM), CONDITIONS, SubjectMemory())
     assert found["status"] == "wrong" and found["check"]["after_timing"]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from impls.interface.problem import DTYPES, PASSES, Problem
+from impls.interface.problem import DTYPES, PASSES, SOFTMAX, Problem
 
 NEEDS = ("backward", "lse", "mask", "scale", "softcap")
 
@@ -85,6 +85,7 @@ class Implementation:
         proven_in: "device" when checked where it runs; "interpreter" for kernels checked in a
             child process without their device.
         source: where it was declared, for messages.
+        operator: what it computes; the problems of another operator are not its own.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Implementation:
     library: str = "torch"
     proven_in: str = "device"
     source: str = ""
+    operator: str = SOFTMAX
 
 
 def reasons_against(
@@ -130,6 +132,10 @@ def reasons_against(
     against(
         problem.dtype == "float64" and "float64" not in can.dtypes, "dtype float64 is not supported"
     )
+    against(
+        problem.operator != implementation.operator,
+        f"computes {implementation.operator} attention, not {problem.operator}",
+    )
     widest = max(problem.d_h, problem.d_v)
     if can.max_d_h is not None:
         against(widest > can.max_d_h, f"d_h={widest} is above {can.max_d_h}")
@@ -153,6 +159,9 @@ def reasons_against(
     )
     against(problem.window is not None and not can.window, "a sliding window is not supported")
     against(problem.layout not in can.layouts, f"layout {problem.layout} is not supported")
+    if problem.around is not None and problem.around.shape.latent is not None:
+        # Its scale is that of its expanded keys, whatever the core's d_h is.
+        needs = {*needs, "scale"}
     for need in NEEDS:
         if need in needs:
             known = "backward" in can.passes if need == "backward" else need in can.needs

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from impls.interface.around import Around
+
 DTYPES = ("float32", "bfloat16", "float16")
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 LAYOUTS = ("bhtd", "bthd", "packed")
 PASSES = ("forward", "backward", "forward_backward")
+SOFTMAX = "softmax"
 
 _SIZES = ("B", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v")
 _EXAMPLE = 'try "B=4,T=8192,H=32,H_kv=8,d_h=128,causal"'
@@ -24,7 +27,9 @@ class Problem:
 
     `H_kv` and `d_v` default to `H` and `d_h`. `causal` is aligned bottom-right. `window` keeps the
     last `window` keys a causal query may see. `layout` says how the inputs lie in memory; the
-    logical shape is always (B, H, T, d).
+    logical shape is always (B, H, T, d). `operator` is what weighs the values: softmax(scale·q·kᵀ),
+    or another, by name, which is another problem. With `around` a part of a layer is computed, of
+    which the sizes here are the core.
 
     Raises:
         ValueError: a size is negative or not an integer, H is not a multiple of H_kv, or a word
@@ -42,6 +47,8 @@ class Problem:
     causal: bool = False
     window: int | None = None
     layout: str = "bhtd"
+    operator: str = SOFTMAX
+    around: Around | None = None
 
     def __post_init__(self) -> None:
         if self.H_kv == -1:
@@ -81,7 +88,7 @@ class Problem:
 
     @property
     def id(self) -> str:
-        """A short, stable, ASCII name: what pytest shows and `--problem` takes back."""
+        """A short, stable, ASCII name, shown by pytest; `--problem` reads it back (no `around`)."""
         parts = [f"B={self.B}"]
         same_T = self.T_q == self.T_kv
         parts += [f"T={self.T_q}"] if same_T else [f"T_q={self.T_q}", f"T_kv={self.T_kv}"]
@@ -98,6 +105,10 @@ class Problem:
             parts.append(f"window={self.window}")
         if self.layout != "bhtd":
             parts.append(self.layout)
+        if self.operator != SOFTMAX:
+            parts.append(f"operator={self.operator}")
+        if self.around is not None:
+            parts += self.around.words
         return ",".join(parts)
 
     def __str__(self) -> str:
@@ -108,8 +119,13 @@ class Problem:
         return replace(self, **changes)
 
     def to_json(self) -> dict[str, Any]:
-        """All fields as small scalars, for run files."""
-        return asdict(self)
+        """All fields, for run files; `operator` and `around` only where they are not as usual."""
+        record = asdict(self)
+        if self.operator == SOFTMAX:
+            del record["operator"]
+        if self.around is None:
+            del record["around"]
+        return record
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Problem:
@@ -117,7 +133,8 @@ class Problem:
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(record) - known):
             raise ValueError(f"unknown fields of a problem: {', '.join(unknown)}")
-        return cls(**record)
+        around = record.get("around")
+        return cls(**{**record, "around": None if around is None else Around.from_json(around)})
 
     @classmethod
     def parse(cls, text: str, **defaults: Any) -> Problem:
@@ -152,7 +169,7 @@ def _read_part(part: str, given: dict[str, Any], text: str) -> None:
         if part not in words:
             raise ValueError(f'"{part}" in "{text}" is not a word of a problem: {_EXAMPLE}')
         name, read = words[part]
-    elif name in ("dtype", "layout"):
+    elif name in ("dtype", "layout", "operator"):
         read = value
     elif name == "causal":
         if value.lower() not in ("0", "1", "true", "false"):

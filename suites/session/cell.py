@@ -13,21 +13,15 @@ from typing import Any
 
 import torch
 
-from impls.interface import cost
 from impls.interface.attention import Implementation
-from impls.interface.check import Check, check_output, poisoned_empty
-from impls.interface.inputs import Inputs, copy_of, make_inputs, put_back
-from impls.interface.problem import Problem
-from impls.interface.reference import Reference, reference
 from suites.measure import device
 from suites.measure.clocks import measure
 from suites.measure.executed import Executed, executed
 from suites.measure.pace import Pace
 from suites.measure.samples import Samples, Settings
-from suites.session.call import Call
 from suites.session.faults import CompileTimeout, SilentFallback
-from suites.session.other_inputs import turned, turned_back
 from suites.session.record import checked_again, measured_fields
+from suites.session.subject import Call, Subject, SubjectMemory, cost_of
 from suites.session.sweep import Cell
 
 ONE_LOOK_S = 1.0
@@ -46,31 +40,7 @@ class Conditions:
     pace: Pace | None = None
 
 
-class ProblemMemory:
-    """The inputs and the float64 reference of the last problem: one for all implementations."""
-
-    def __init__(self) -> None:
-        self._problem: tuple[Problem, bool] | None = None
-        self._kept: tuple[Inputs, Reference] | None = None
-        self._before: Inputs | None = None
-
-    def of(self, problem: Problem, device: str, backward: bool) -> tuple[Inputs, Reference]:
-        """Inputs and reference of `problem`; those of the problem before are let go first."""
-        if self._problem != (problem, backward) or self._kept is None:
-            self._kept = self._before = None
-            inputs = make_inputs(problem, device)
-            self._kept = (inputs, reference(inputs, problem, gradients=backward))
-            self._before = copy_of(inputs)
-            self._problem = (problem, backward)
-        return self._kept
-
-    def put_back(self) -> list[str]:
-        """The names of the inputs that a call wrote into; they have their values again."""
-        assert self._kept is not None and self._before is not None
-        return put_back(self._kept[0], self._before)
-
-
-def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> dict[str, Any]:
+def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> dict[str, Any]:
     """The fields of the record that measuring gives; `status` is "ok", "wrong" or "skipped".
 
     Inside the clock is the call alone (and, for asynchronous implementations, waiting for it).
@@ -80,27 +50,27 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> d
         Unsupported, CompileTimeout and whatever the implementation raises: see `faults`.
     """
     implementation, backward = cell.implementation, cell.pass_ != "forward"
-    inputs, expected = memory.of(cell.problem, conditions.device, backward)
+    subject = memory.of(cell.problem, conditions.device, backward)
     with nullcontext() if backward else torch.no_grad():
         # Not only of what declares it: a kernel that is brought may compile unasked.
         _forget_compiled()
         doing = "compiling" if implementation.needs_compiler else "the first call"
         with time_limit(conditions.compile_limit_s, doing):
-            call = Call(cell, inputs, conditions.device)
+            call = subject.call(cell)
             started = time.perf_counter()
             call.run()
             call.wait()
             first_call_s = time.perf_counter() - started
-        written = set(memory.put_back())
-        checks = [_check(call, expected)]
+        written = set(subject.put_back())
+        checks = [subject.check(call)]
         seen = executed(call.run, conditions.device, implementation.synchronize)
         _refuse_fallback(implementation, seen)
         samples = None
         if conditions.is_timed:
-            samples = _sample(cell, call, conditions, first_call_s)
-            written |= set(memory.put_back())
-            checks.append(_check_with_other_inputs(call, expected))
-        written |= set(memory.put_back())
+            samples = _sample(cell, subject, call, conditions, first_call_s)
+            written |= set(subject.put_back())
+            checks.append(subject.check_turned(call))
+        written |= set(subject.put_back())
     if written:
         why = f"it wrote into its inputs: {', '.join(sorted(written))}"
         checks.insert(0, replace(checks[-1], ok=False, reasons=(why,)))
@@ -117,7 +87,7 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: ProblemMemory) -> d
 
 
 def look_again(
-    cell: Cell, fields: Mapping[str, Any], conditions: Conditions, memory: ProblemMemory
+    cell: Cell, fields: Mapping[str, Any], conditions: Conditions, memory: SubjectMemory
 ) -> dict[str, Any]:
     """The fields of a cell already measured, with more samples, taken and checked now.
 
@@ -127,25 +97,24 @@ def look_again(
         Whatever the implementation raises.
     """
     backward = cell.pass_ != "forward"
-    inputs, expected = memory.of(cell.problem, conditions.device, backward)
+    subject = memory.of(cell.problem, conditions.device, backward)
     with nullcontext() if backward else torch.no_grad():
-        call = Call(cell, inputs, conditions.device)
+        call = subject.call(cell)
         call.run()
         call.wait()
-        again = _sample(cell, call, conditions, fields["timing"]["first_call_s"])
-        check = _check_with_other_inputs(call, expected)
-    memory.put_back()
+        again = _sample(cell, subject, call, conditions, fields["timing"]["first_call_s"])
+        check = subject.check_turned(call)
+    subject.put_back()
     return checked_again(fields, check) | {"samples": again}
 
 
-def _sample(cell: Cell, call: Call, conditions: Conditions, first_call_s: float) -> Samples:
+def _sample(
+    cell: Cell, subject: Subject, call: Call, conditions: Conditions, first_call_s: float
+) -> Samples:
     rotated: list[Call] = []
     if cell.cache == "graph":
         copies = copies_beyond_cache(cell, conditions.device)
-        rotated = [
-            Call(cell, make_inputs(cell.problem, conditions.device, seed=n + 1), conditions.device)
-            for n in range(copies)
-        ]
+        rotated = [subject.call(cell, seed=n + 1) for n in range(copies)]
     settings = conditions.settings
     if cell.implementation.needs_compiler:
         # Another look would cost another compilation: this one lasts as long as several.
@@ -162,7 +131,7 @@ def _sample(cell: Cell, call: Call, conditions: Conditions, first_call_s: float)
         synchronize=cell.implementation.synchronize,
         first_call_s=first_call_s,
         rotated=[r.run for r in rotated],
-        rotated_bytes=len(rotated) * cost.compulsory_bytes(cell.problem, cell.pass_) or None,
+        rotated_bytes=len(rotated) * _compulsory_bytes(cell) or None,
     )
     if conditions.pace is None or pace_s is None:
         return samples
@@ -172,36 +141,12 @@ def _sample(cell: Cell, call: Call, conditions: Conditions, first_call_s: float)
 def copies_beyond_cache(cell: Cell, device_name: str) -> int:
     """How many sets of inputs make twice the device's last-level cache together: 2 to 64."""
     llc_bytes = device.describe(device_name).llc_bytes or 0
-    one = max(1, cost.compulsory_bytes(cell.problem, cell.pass_))
+    one = max(1, _compulsory_bytes(cell))
     return min(64, max(2, -(-2 * llc_bytes // one)))
 
 
-def _check(call: Call, expected: Reference) -> Check:
-    with poisoned_empty():
-        outputs = call.outputs()
-    return _checked(outputs, expected)
-
-
-def _check_with_other_inputs(call: Call, expected: Reference) -> Check:
-    """The check after timing, on other values in the same memory.
-
-    A kernel that keeps a result, or its weights, was not timed computing them.
-    """
-    backward_alone = call.cell.pass_ == "backward"
-    with turned(call.inputs, backward_alone), poisoned_empty():
-        outputs = call.outputs()
-    found = _checked(turned_back(outputs, backward_alone), expected, after_timing=True)
-    if not found.ok and _checked(outputs, expected).ok:
-        why = "it gave the same result when its inputs had changed: a result is kept"
-        return replace(found, reasons=(why,))
-    return found
-
-
-def _checked(
-    outputs: Mapping[str, torch.Tensor], expected: Reference, after_timing: bool = False
-) -> Check:
-    gradients = [outputs[n] for n in ("dq", "dk", "dv")] if "dq" in outputs else None
-    return check_output(outputs["out"], None, gradients, expected, after_timing=after_timing)
+def _compulsory_bytes(cell: Cell) -> int:
+    return cost_of(cell.problem, cell.pass_).compulsory_bytes
 
 
 def _forget_compiled() -> None:

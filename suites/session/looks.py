@@ -10,8 +10,9 @@ from typing import Any, Protocol
 from impls.interface.failures import failures
 from suites.measure.pace import Pace
 from suites.measure.samples import Samples, pooled
-from suites.session.cell import Conditions, ProblemMemory, look_again
+from suites.session.cell import Conditions, look_again
 from suites.session.record import timed_again
+from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
 
 LOOKS = 6
@@ -63,7 +64,7 @@ class Looks:
     def again(
         self,
         conditions: Conditions,
-        memory: ProblemMemory,
+        memory: SubjectMemory,
         *,
         write: Callable[[Mapping[str, Any]], None],
         tell: Callable[[str], None],

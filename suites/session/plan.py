@@ -17,6 +17,7 @@ from impls.interface.failures import failures
 from impls.interface.inputs import make_inputs
 from impls.interface.problem import Problem
 from suites.session.looks import LOOKS, SHORT_S
+from suites.session.subject import cost_of
 from suites.session.sweep import Cell
 
 COMPILE_S = 6.0
@@ -94,7 +95,7 @@ def decide(
     chosen = _spend(plain, plan, speeds, budget, budget.total_s, free_bytes)
     compiled = [c for c in _in_turn(able) if c.implementation.needs_compiler]
     # Stable: problems of one size keep the order of their turns.
-    compiled.sort(key=lambda c: -cost.flop(c.problem, c.pass_) if c.problem in chosen else 0)
+    compiled.sort(key=lambda c: -cost_of(c.problem, c.pass_).flop if c.problem in chosen else 0)
     _spend(compiled, plan, speeds, budget, budget.total_s * COMPILED_SHARE, free_bytes)
     return [plan[id(c)] for c in cells]
 
@@ -157,7 +158,7 @@ def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
 
 def _estimate(cell: Cell, speeds: Mapping[str, float], budget: Budget) -> float:
     """Seconds a cell will take, further looks included (see `looks`)."""
-    work = cost.flop(cell.problem, cell.pass_)
+    work = cost_of(cell.problem, cell.pass_).flop
     call_s = work / speeds.get(cell.implementation.name, math.inf)
     once_s = CELL_OVERHEAD_S + SAMPLING_SHARE * budget.sampling_s
     if cell.implementation.needs_compiler:
@@ -171,7 +172,7 @@ def _too_large(cell: Cell, free_bytes: int | None) -> str | None:
     if free_bytes is None:
         return None
     scratch = cell.implementation.scratch_bytes
-    needed = cost.compulsory_bytes(cell.problem, cell.pass_)
+    needed = cost_of(cell.problem, cell.pass_).compulsory_bytes
     needed += scratch(cell.problem, cell.pass_) if scratch else 0
     if needed <= MEMORY_SHARE * free_bytes:
         return None

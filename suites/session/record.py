@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from impls.interface import cost
@@ -11,6 +12,7 @@ from suites.measure import device
 from suites.measure.ceilings import bound, is_above_ceiling
 from suites.measure.executed import Executed
 from suites.measure.samples import Samples
+from suites.session.subject import cost_of
 from suites.session.sweep import Cell
 
 
@@ -84,14 +86,14 @@ def _flags(samples: Samples | None, roof: Mapping[str, Any] | None) -> list[str]
 
 
 def _counts(cell: Cell, flop_convention: str) -> dict[str, Any]:
-    problem, pass_ = cell.problem, cell.pass_
-    compulsory = cost.compulsory_bytes(problem, pass_)
-    algorithmic = cell.implementation.algorithmic_bytes
-    return {
-        "pairs": cost.visible_pairs(problem),
-        "flop": cost.flop(problem, pass_, flop_convention),
-        "flop_convention": flop_convention,
-        "exp": cost.exponentials(problem, pass_),
-        "compulsory_bytes": compulsory,
-        "algorithmic_bytes": algorithmic(problem, pass_) if algorithmic else compulsory,
-    }
+    found = cost_of(cell.problem, cell.pass_, flop_convention)
+    return asdict(found) | {"algorithmic_bytes": found.compulsory_bytes + _rereads(cell)}
+
+
+def _rereads(cell: Cell) -> int:
+    """The bytes that the implementation moves beyond each tensor once, in the core that it does."""
+    around, declared = cell.problem.around, cell.implementation.algorithmic_bytes
+    if declared is None or (around is not None and not around.has_core):
+        return 0
+    core = cell.problem.with_(around=None)
+    return declared(core, cell.pass_) - cost.compulsory_bytes(core, cell.pass_)

@@ -19,13 +19,14 @@ from suites.measure.journal import RunDirectory, utc_now
 from suites.measure.pace import Pace
 from suites.measure.samples import SETTINGS_VERSION, Settings
 from suites.session import faults, torch_state
-from suites.session.cell import Conditions, ProblemMemory, measure_cell
+from suites.session.cell import Conditions, measure_cell
 from suites.session.header import header
 from suites.session.looks import Looks, Sink
 from suites.session.options import BUDGETS, Options
 from suites.session.plan import Budget, Planned, decide, probe_speeds
 from suites.session.resume import Resumed
 from suites.session.sink import params_of
+from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
 
 Tell = Callable[[str], None]
@@ -45,7 +46,7 @@ class Session:
         self.counts: dict[str, int] = {}
         self.directory: RunDirectory | None = None
         self._unavailable: dict[str, list[str]] = {}
-        self._memory = ProblemMemory()
+        self._memory = SubjectMemory()
         self._looks = Looks()
         self._open: dict[str, Any] | None = None
         self.last: Mapping[str, Any] | None = None
@@ -167,7 +168,7 @@ class Session:
         """Close the cell whose call raised `error`; None when none was open."""
         if self._open is None:
             return None
-        self._memory = ProblemMemory()
+        self._memory = SubjectMemory()
         status, reason = faults.classify(error)
         closed = self._close(status, [reason])
         device.empty_cache(self.device)

@@ -1,0 +1,70 @@
+"""Attention itself as the subject of a cell: q, k and v, and what they should give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from impls.interface import cost
+from impls.interface.check import Check, check_output, poisoned_empty
+from impls.interface.inputs import copy_of, make_inputs, put_back
+from impls.interface.problem import Problem
+from impls.interface.reference import Reference, reference
+from suites.session.call import Call
+from suites.session.other_inputs import turned, turned_back
+from suites.session.sweep import Cell
+
+
+class CoreSubject:
+    """The inputs of one attention problem and their float64 reference."""
+
+    def __init__(self, problem: Problem, device: str, backward: bool) -> None:
+        """Both are made here, outside any clock."""
+        self.problem, self._device = problem, device
+        self._inputs = make_inputs(problem, device)
+        self._expected = reference(self._inputs, problem, gradients=backward)
+        self._before = copy_of(self._inputs)
+
+    def call(self, cell: Cell, seed: int = 0) -> Call:
+        """A call of the cell's implementation; another seed is on inputs of its own."""
+        inputs = make_inputs(self.problem, self._device, seed=seed) if seed else self._inputs
+        return Call(cell, inputs, self._device)
+
+    def check(self, call: Call) -> Check:
+        """Its outputs against float64, with uninitialised memory poisoned."""
+        with poisoned_empty():
+            outputs = call.outputs()
+        return _checked(outputs, self._expected)
+
+    def check_turned(self, call: Call) -> Check:
+        """The check after timing, on other values in the same memory."""
+        backward_alone = call.cell.pass_ == "backward"
+        with turned(call.inputs, backward_alone), poisoned_empty():
+            outputs = call.outputs()
+        found = _checked(turned_back(outputs, backward_alone), self._expected, after_timing=True)
+        if not found.ok and _checked(outputs, self._expected).ok:
+            why = "it gave the same result when its inputs had changed: a result is kept"
+            return replace(found, reasons=(why,))
+        return found
+
+    def put_back(self) -> list[str]:
+        """The names of the inputs that a call wrote into; they have their values again."""
+        return put_back(self._inputs, self._before)
+
+
+def _checked(
+    outputs: Mapping[str, torch.Tensor], expected: Reference, after_timing: bool = False
+) -> Check:
+    gradients = [outputs[n] for n in ("dq", "dk", "dv")] if "dq" in outputs else None
+    return check_output(outputs["out"], None, gradients, expected, after_timing=after_timing)
+
+
+@dataclass(frozen=True)
+class _Core:
+    cost = staticmethod(cost.cost)
+    subject = CoreSubject
+
+
+KIND = _Core()
