@@ -23,15 +23,13 @@ def drawn_d_out(problem, seed=1):
     return values.transpose(1, 2).contiguous().transpose(1, 2)
 
 
-def assert_gradients_right(
-    problem, tensors=None, *, d_out=None, scale=None, seeds=(), blocks=None, splits=None
-):
+def assert_gradients_right(problem, tensors=None, *, d_out=None, scale=None, seeds=(), **launched):
     """One backward launch against float64, and the same bits in each seed's order → dq, dk, dv."""
     q, k, v = drawn(problem) if tensors is None else tensors
     d_out = drawn_d_out(problem) if d_out is None else d_out
     arguments = {"causal": problem.causal, "window": problem.window, "scale": scale}
     out, lse = attend(q, k, v, **arguments)
-    arguments |= {"blocks": blocks, "splits": splits}
+    arguments |= launched
     found = gradients(q, k, v, out, lse, d_out, **arguments)
     for seed in seeds:
         with shuffled_grid(seed):

@@ -9,10 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def run_interpreted(file, selection):
-    """The cases of `tests/file` that pytest's `-m selection` keeps → how many passed: all."""
+def run_interpreted(selection, *files):
+    """The cases of `tests/file…` that pytest's `-m selection` keeps → how many passed: all.
+
+    Each process costs seconds of imports before its first case.
+    """
     command = [
-        *(sys.executable, "-m", "pytest", f"tests/{file}"),
+        *(sys.executable, "-m", "pytest", *(f"tests/{file}" for file in files)),
         *("--noconftest", "-p", "no:cacheprovider", "-q", "--tb=short", "-m", selection),
         # Triton 3.6's interpreter draws it from numpy 2.3 at every loop.
         *("-W", "ignore:Conversion of an array:DeprecationWarning"),

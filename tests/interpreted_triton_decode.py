@@ -225,7 +225,7 @@ GRID = [
     *(problem(T, T_q, d_h=d, causal=c)
       for T in (*CACHES, 257) for d in (40, 96, 128) for T_q, c in ((1, False), (4, True))),
     *(problem(T, T_q, H=8, H_kv=8 // g, d_h=d, causal=True)
-      for T, T_q in ((33, 1), (200, 3), (300, 16), (9, 20)) for g in (1, 2, 4, 8)
+      for T, T_q in ((33, 1), (200, 3), (300, 16), (7, 20)) for g in (1, 2, 4, 8)
       for d in (64, 192)),
     *(problem(T, T_q, H=4, H_kv=2, d_h=d, causal=True, window=w)
       for T, T_q in ((129, 1), (300, 2), (270, 16), (20, 60)) for w in WINDOWS for d in (16, 80)),

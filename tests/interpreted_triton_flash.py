@@ -31,11 +31,11 @@ from tests.known_answers import (
 
 LENGTHS = (1, 2, 15, 16, 17, 31, 33, 63, 65, 127, 128, 129, 255, 257)
 RECTANGLES = ((1, 5), (5, 1), (1, 257), (31, 65), (65, 31), (129, 64), (64, 129), (100, 230))
-HEAD_SIZES = (16, 40, 64, 80, 96, 128, 192, 256)
+HEAD_SIZES = (16, 40, 64, 80, 96, 128, 160, 192, 256)
 WINDOWS = (1, 2, 15, 31, 32, 33, 64, 100, 1000)
 
 
-def problem(T_q, T_kv=None, *, H=2, d_h=64, **fields):
+def problem(T_q, T_kv=None, *, H=1, d_h=64, **fields):
     return Problem(B=1, T_q=T_q, T_kv=T_kv or T_q, H=H, d_h=d_h, **fields)
 
 
@@ -87,7 +87,7 @@ def test_a_window_keeps_the_last_keys(problem):
     assert_right(problem)
 
 
-@cases([problem(70, 40, causal=True, window=10), problem(130, 3, causal=True)])
+@cases([problem(70, 40, H=2, causal=True, window=10), problem(130, 3, H=2, causal=True)])
 def test_rows_without_keys_are_zero_in_any_order(problem):
     assert_right(problem, seeds=(1, 2))
 
@@ -147,7 +147,7 @@ def test_keys_beyond_the_tail_do_not_leak(problem):
     assert_right(problem, (q.abs_(), k.abs_().neg_(), v))
 
 
-@cases(rotated([problem(150, H=2, causal=True), problem(129, 65, window=20, causal=True)] * 3))
+@cases(rotated([problem(150, H=2, causal=True), problem(100, 65, H=2, window=20, causal=True)]))
 def test_order_of_programs_does_not_matter(problem):
     assert_right(problem, seeds=(1, 2))
 
@@ -160,8 +160,9 @@ SHIPPED = (
 
 @pytest.mark.parametrize("blocks", SHIPPED, ids=str)
 def test_any_block_shape_is_right(blocks):
-    assert_right(problem(150, 190, d_h=80, causal=True, window=90), blocks=blocks)
-    assert_right(problem(130, dtype="bfloat16"), blocks=blocks)
+    T_q = blocks.BLOCK_Q + 22
+    assert_right(problem(T_q, T_q + 40, d_h=80, causal=True, window=T_q // 2), blocks=blocks)
+    assert_right(problem(T_q, dtype="bfloat16"), blocks=blocks)
 
 
 def test_causal_with_more_keys_than_queries_is_bottom_right():
@@ -228,7 +229,7 @@ def test_the_interpreter_takes_cpu_tensors():
     assert triton_flash.unavailable is not None
     assert triton_flash.unavailable("cpu") == []
     assert reasons_against(triton_flash, problem(5, causal=True), "cpu", {"lse", "scale"}) == []
-    assert attend(triton_flash, *drawn(problem(5)))[0].shape == (1, 2, 5, 64)
+    assert attend(triton_flash, *drawn(problem(5)))[0].shape == (1, 1, 5, 64)
 
 
 def test_the_mend_of_bf16_is_still_needed():
@@ -259,11 +260,12 @@ def test_mended_bf16_rounds_to_even_and_keeps_what_is_not_finite():
 
 
 GRID = [
-    *(problem(T, d_h=d, causal=c) for T in LENGTHS for d in HEAD_SIZES for c in (False, True)),
-    *(problem(*T, H=8, H_kv=8 // g, d_h=d, causal=True)
-      for T in RECTANGLES for g in (1, 2, 4, 8) for d in (16, 96)),
-    *(problem(*T, d_h=d, causal=True, window=w)
-      for T in ((127,), (257,), (64, 300), (300, 64)) for w in WINDOWS for d in (40, 80)),
+    *(problem(T, d_h=d, causal=i % 2 == 0)
+      for i, (T, d) in enumerate(product(LENGTHS, HEAD_SIZES))),
+    *(problem(*T, H=8, H_kv=8 // g, d_h=(16, 96)[i % 2], causal=True)
+      for i, (T, g) in enumerate(product(RECTANGLES, (1, 2, 4, 8)))),
+    *(problem(*T, d_h=(40, 80)[i % 2], causal=True, window=w)
+      for i, (T, w) in enumerate(product(((127,), (257,), (64, 300), (300, 64)), WINDOWS))),
 ]  # fmt: skip
 
 

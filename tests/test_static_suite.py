@@ -71,7 +71,10 @@ def test_all_is_every_dtype_head_size_and_variant_and_a_further_architecture():
     assert {j.dtype for j in found} == {"bf16", "fp16", "fp32"}
     assert {j.d_h for j in found} == {40, 64, 80, 96, 128, 160, 192, 256}
     assert {j.arch for j in found} == {"sm_80", "sm_90", "sm_100", "sm_120"}
-    assert len(found) == 3 * 8 * 4 * 3
+    tf32x3 = [j for j in found if j.build and j.build.constants["PRECISION"] == "tf32x3"]
+    assert {j.dtype for j in tf32x3} == {"fp32"}
+    assert {j.arch for j in tf32x3} == {"sm_80", "sm_90", "sm_120"}
+    assert (len(found), len(tf32x3)) == (3 * 8 * 4 * 3 + 15, 15), "to d_h = 128"
     few = jobs(kernels=("triton_flash_forward",), archs=("sm_90",), head_sizes=(96,))
     assert [(j.arch, j.d_h) for j in few] == [("sm_90", 96)]
 

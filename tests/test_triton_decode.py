@@ -26,16 +26,13 @@ def splits_on_an_h200(T_kv, n_heads, first=0):
 
 
 def test_triton_decode_is_right_in_the_interpreter():
-    assert run_interpreted("interpreted_triton_decode.py", "not slow") >= 110
-
-
-def test_splits_merge_in_the_interpreter():
-    assert run_interpreted("interpreted_triton_decode_merge.py", "not slow") >= 25
+    files = ("interpreted_triton_decode.py", "interpreted_triton_decode_merge.py")
+    assert run_interpreted("not slow", *files) >= 135
 
 
 @pytest.mark.slow
 def test_triton_decode_is_right_in_the_interpreter_over_the_full_grid():
-    assert run_interpreted("interpreted_triton_decode.py", "slow") >= 180
+    assert run_interpreted("slow", "interpreted_triton_decode.py") >= 180
 
 
 @pytest.mark.parametrize(

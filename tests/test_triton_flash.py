@@ -14,12 +14,13 @@ from tests.interpreted_process import ROOT, run_interpreted
 
 
 def test_triton_flash_is_right_in_the_interpreter():
-    assert run_interpreted("interpreted_triton_flash.py", "not slow") >= 130
+    files = ("interpreted_triton_flash.py", "interpreted_triton_flash_tf32x3.py")
+    assert run_interpreted("not slow", *files) >= 145
 
 
 @pytest.mark.slow
 def test_triton_flash_is_right_in_the_interpreter_over_the_full_grid():
-    assert run_interpreted("interpreted_triton_flash.py", "slow") >= 350
+    assert run_interpreted("slow", "interpreted_triton_flash.py") >= 190
 
 
 @pytest.mark.parametrize(("B", "H"), [(65536, 1), (10923, 6)])
@@ -100,7 +101,10 @@ def test_importing_triton_flash_imports_neither_triton_nor_the_kernel():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     modules, reason = child.stdout.splitlines()
-    ours = ("implementation_decode", "implementation_hopper", "interpreter", "presence", "traffic")
+    ours = (
+        *("calls", "implementation_decode", "implementation_hopper", "implementation_tf32x3"),
+        *("interpreter", "precision", "presence", "traffic"),
+    )
     assert modules.split() == [f"impls.triton_flash.{name}" for name in ours]
     assert reason == "triton is not installed, ['triton is not installed']"
 

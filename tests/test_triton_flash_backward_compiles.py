@@ -10,11 +10,10 @@ from suites.static.profile import profile_of
 pytest.importorskip("triton")
 
 # (kernel, capability, d_h) → spilled registers stored and loaded in the loop through full tiles.
-KNOWN_IN_THE_LOOP = {
-    ("keys", 90, 160): 3,
-    ("keys", 90, 192): 3,
-    ("keys", 90, 256): 1,
-}
+KNOWN_IN_THE_LOOP = {("keys", 90, 192): 3, ("keys", 90, 256): 1}
+# The same → spilled registers stored anywhere, where that is more than MOST_STORES.
+MANY_STORES = {("keys", 80, 40): 96}
+MOST_STORES = 48
 KERNELS = {"keys": backward_keys, "queries": backward_queries, "rows": backward_rows}
 
 
@@ -40,7 +39,7 @@ def spills_in(loop):
 def test_the_kernel_of_keys_compiles_for_sm_90_without_spills_in_its_loops():
     found = profile("keys", 90, 128)
     assert [spills_in(loop) for loop in (found["hot_loop"], *found["other_loops"])] == [0, 0]
-    assert found["resources"]["spill_stores"] <= 48
+    assert found["resources"]["spill_stores"] <= MOST_STORES
     assert found["bound"]["overlap_percent"] >= 95.0
     # 64 queries and 128 keys, warp groups of 64 rows: of 16 columns each, K·q and V·d_out take 8
     # each, and of 16 queries each, dv and dk 4 each.
@@ -52,25 +51,27 @@ def test_the_kernel_of_keys_compiles_for_sm_90_without_spills_in_its_loops():
 @pytest.mark.slow
 @pytest.mark.parametrize("d_h", [64, 128])
 @pytest.mark.parametrize("name", ["keys", "queries"])
-def test_on_sm_100_nothing_spills_and_shared_memory_or_exponentials_limit(name, d_h):
+def test_on_sm_100_shared_memory_or_exponentials_limit(name, d_h):
     """The share is what it is: matrix products there take half the time, and the rest as long."""
     found = profile(name, 100, d_h)
-    assert found["resources"]["spill_stores"] == 0
+    assert spills_in(found["hot_loop"]) == 0
+    assert found["resources"]["spill_stores"] <= MOST_STORES
     assert found["bound"]["limited_by"] in ("shared", "mufu")
-    least = {("keys", 64): 40, ("keys", 128): 53, ("queries", 64): 74, ("queries", 128): 82}
+    least = {("keys", 64): 47, ("keys", 128): 53, ("queries", 64): 74, ("queries", 128): 82}
     assert found["bound"]["overlap_percent"] >= least[name, d_h]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-@pytest.mark.parametrize("d_h", [80, 96, 160, 192, 256])
+@pytest.mark.parametrize("d_h", [40, 80, 96, 160, 192, 256])
 @pytest.mark.parametrize("capability", [80, 90, 100])
 @pytest.mark.parametrize("name", ["keys", "queries"])
 def test_tiles_of_every_head_size_fit_and_keep_their_loop_clean(name, capability, d_h, dtype):
     found = profile(name, capability, d_h, dtype)
     known = KNOWN_IN_THE_LOOP.get((name, capability, d_h), 0) if dtype == "bf16" else 0
     assert spills_in(found["hot_loop"]) <= known
-    assert found["resources"]["spill_stores"] <= 48
+    most = MANY_STORES.get((name, capability, d_h), MOST_STORES) if dtype == "bf16" else MOST_STORES
+    assert found["resources"]["spill_stores"] <= most
 
 
 @pytest.mark.slow
@@ -79,4 +80,4 @@ def test_tiles_of_every_head_size_fit_and_keep_their_loop_clean(name, capability
 def test_windows_compile_too_and_keep_their_loop_clean(name, capability):
     found = profile(name, capability, 128, IS_CAUSAL=True, HAS_WINDOW=True)
     assert spills_in(found["hot_loop"]) == 0
-    assert found["resources"]["spill_stores"] <= 48
+    assert found["resources"]["spill_stores"] <= MOST_STORES

@@ -1,3 +1,4 @@
+import math
 import re
 import subprocess
 from pathlib import Path
@@ -8,10 +9,11 @@ import torch
 from impls.interface.attention import Unsupported, reasons_against
 from impls.interface.problem import Problem
 from impls.interface.registry import implementations
-from impls.triton_flash import choice, launch_hopper, triton_flash, triton_flash_hopper
+from impls.triton_flash import choice, launch, launch_hopper, triton_flash, triton_flash_hopper
 from impls.triton_flash.blocks import Blocks
 from impls.triton_flash.blocks_hopper import reasons_against_device
 from impls.triton_flash.launch_hopper import attend, reasons_against_tensors
+from impls.triton_flash.traffic import descriptor_bytes, scratch_bytes
 from tests.interpreted_process import run_interpreted
 from tests.stand_in_hopper import hopper_stood_in_for
 
@@ -30,12 +32,12 @@ def stand_in(tmp_path, monkeypatch):
 
 
 def test_the_hopper_kernel_is_right_in_the_interpreter():
-    assert run_interpreted("interpreted_triton_flash_hopper.py", "not slow") >= 90
+    assert run_interpreted("not slow", "interpreted_triton_flash_hopper.py") >= 90
 
 
 @pytest.mark.slow
 def test_the_hopper_kernel_is_right_in_the_interpreter_over_the_full_grid():
-    assert run_interpreted("interpreted_triton_flash_hopper.py", "slow") >= 120
+    assert run_interpreted("slow", "interpreted_triton_flash_hopper.py") >= 120
 
 
 def resources(cubin, tmp_path):
@@ -52,6 +54,11 @@ def resources(cubin, tmp_path):
     return int(re.findall(r"\bREG:(\d+)", said("cuobjdump", "-res-usage"))[-1]), said(
         "nvdisasm", "-c"
     )
+
+
+def scratch_of(launch):
+    """Bytes of device memory that Triton asks the launcher for."""
+    return launch.metadata.global_scratch_size * math.prod(launch.grid)
 
 
 def assert_specialised(launch, tmp_path):
@@ -88,6 +95,7 @@ def test_a_launch_has_specialised_warps_and_scratch(stand_in, tmp_path):
     assert second.grid == (3 * 3, 1, 1)
     assert second.metadata is first.metadata, "sizes compiled anew"
     assert first.metadata.global_scratch_size == 3 * 128  # a tensor map each for q, k and v
+    assert scratch_of(first) == descriptor_bytes(Problem(2, 200, 200, 3, 128)) == 12 * 3 * 128
     assert first.allocator is second.allocator is launch_hopper._scratch
     assert_specialised(first, tmp_path)
 
@@ -100,8 +108,23 @@ def test_a_launch_has_specialised_warps_and_scratch(stand_in, tmp_path):
 def test_every_shipped_block_has_specialised_warps(arguments, d_h, stand_in, tmp_path):
     """Masks, no mask, a tail, a window; d_h as one chunk, as two, and padded."""
     rest = dict(arguments)
-    attend(*tensors(1, 2, rest.pop("T", 128), d_h), **rest)
+    T = rest.pop("T", 128)
+    attend(*tensors(1, 2, T, d_h), **rest)
     assert_specialised(stand_in.launches[0], tmp_path)
+    assert scratch_of(stand_in.launches[0]) == descriptor_bytes(Problem(1, T, T, 2, d_h))
+
+
+@pytest.mark.parametrize("capability", [None, 80, 90, 100])
+def test_scratch_counts_the_tensor_maps_where_the_hopper_kernel_computes(capability, monkeypatch):
+    monkeypatch.setattr(launch, "capability_of", lambda device: capability)
+    maps = 2 * 3 * 2 * (3 * 128) if capability == 90 else 0
+    rows = 2 * 3 * 200
+    taken = Problem(2, 200, 200, 3, 128, dtype="bfloat16")
+    assert scratch_bytes(taken, "forward") == 4 * rows + maps
+    assert scratch_bytes(taken, "backward") == 12 * rows
+    assert scratch_bytes(taken, "forward_backward") == 4 * rows + max(maps, 8 * rows)
+    for left in (taken.with_(dtype="float32"), taken.with_(d_h=20)):
+        assert scratch_bytes(left, "forward") == 4 * rows
 
 
 @pytest.mark.slow
@@ -193,8 +216,10 @@ def test_triton_flash_takes_the_kernel_made_for_the_device(capability, monkeypat
     monkeypatch.setattr(choice.launch, "attend", lambda *_, **arguments: ("portable", arguments))
     monkeypatch.setattr(choice.launch_hopper, "attend", lambda *_, **given: ("hopper", given))
     given = {"causal": True, "window": 3, "scale": 0.5}
-    expected = "hopper" if capability == 90 else "portable"
-    assert choice.attend(*tensors(1, 1, 9, 64), **given) == (expected, given)
+    name, taken = choice.attend(*tensors(1, 1, 9, 64), **given, precision="tf32x3")
+    assert name == ("hopper" if capability == 90 else "portable")
+    # The Hopper kernel is for 16 bits, whose products know no other precision.
+    assert taken == (given if name == "hopper" else {**given, "precision": "tf32x3"})
 
 
 def test_what_the_hopper_kernel_refuses_the_portable_one_computes(stand_in, monkeypatch):

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from impls.triton_flash.over_keys import LOG2_E
+from impls.triton_flash.precision import named_by_precision
 from impls.triton_flash.rows import load_rows, store_rows
 
 # Names as in over_keys.py; d_ before a name is the gradient of what it names. Scores are held
@@ -97,7 +98,10 @@ def _over_queries(
     return b_dk_a, b_dk_b, b_dv_a, b_dv_b
 
 
-@triton.jit(do_not_specialize=["scale", "H_kv", "group", "T_q", "T_kv", "window"])
+@triton.jit(
+    repr=named_by_precision("triton_flash_backward_keys"),
+    do_not_specialize=["scale", "H_kv", "group", "T_q", "T_kv", "window"],
+)
 def triton_flash_backward_keys(
     p_q,
     p_k,

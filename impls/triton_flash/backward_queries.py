@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from impls.triton_flash.over_keys import LOG2_E
+from impls.triton_flash.precision import named_by_precision
 from impls.triton_flash.rows import load_rows, store_rows
 
 # Names as in over_keys.py; d_ before a name is the gradient of what it names.
@@ -87,7 +88,10 @@ def _over_keys(
     return b_dq_a, b_dq_b
 
 
-@triton.jit(do_not_specialize=["scale", "H", "group", "T_q", "T_kv", "window"])
+@triton.jit(
+    repr=named_by_precision("triton_flash_backward_queries"),
+    do_not_specialize=["scale", "H", "group", "T_q", "T_kv", "window"],
+)
 def triton_flash_backward_queries(
     p_q,
     p_k,

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from impls.interface.attention import Unsupported
+from impls.triton_flash.precision import IEEE, TF32X3
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -24,8 +27,9 @@ class Blocks:
 # the other: a tile costs the interpreter about 4 ms whatever its size.
 INTERPRETED = Blocks(64, 32, 4, 2)
 
-# (architecture, bytes of an element) → (largest head size, its blocks), smallest first.
-_TABLE: dict[tuple[str, int], tuple[tuple[int, Blocks], ...]] = {
+# (architecture, bytes of an element or else TF32X3) → (largest head size, its blocks), smallest
+# first.
+_TABLE: dict[tuple[str, int | str], tuple[tuple[int, Blocks], ...]] = {
     ("sm_80", 2): (
         (63, Blocks(128, 32, 4, 3)),
         (64, Blocks(128, 64, 4, 3)),
@@ -42,6 +46,14 @@ _TABLE: dict[tuple[str, int], tuple[tuple[int, Blocks], ...]] = {
         (64, Blocks(128, 128, 8, 3)),
         (128, Blocks(128, 128, 8, 2)),
         (256, Blocks(128, 64, 8, 2)),
+    ),
+    ("sm_80", TF32X3): (
+        (64, Blocks(128, 32, 8, 2)),
+        (128, Blocks(32, 32, 4, 2)),
+    ),
+    ("sm_90", TF32X3): (
+        (64, Blocks(128, 64, 8, 2)),
+        (128, Blocks(128, 32, 8, 2)),
     ),
     ("sm_90", 4): (
         (80, Blocks(64, 32, 8, 2)),
@@ -61,14 +73,18 @@ _TABLE: dict[tuple[str, int], tuple[tuple[int, Blocks], ...]] = {
 SMALLEST_BLOCK_Q = min(b.BLOCK_Q for rows in _TABLE.values() for _, b in rows)
 
 
-def blocks_for(capability: int | None, d: int, element_bytes: int) -> Blocks:
+def blocks_for(capability: int | None, d: int, element_bytes: int, precision: str = IEEE) -> Blocks:
     """The blocks for head size `d`, the larger of d_h and d_v.
 
-    `capability` is 90 for compute capability 9.0; None is the interpreter.
+    `capability` is 90 for compute capability 9.0; None is the interpreter. `precision` is of
+    products of float32.
+
+    Raises:
+        Unsupported: `reasons_against_tf32x3`.
     """
     if capability is None:
         return INTERPRETED
-    rows = _TABLE[architecture(capability), element_bytes]
+    rows = _TABLE[table_key(capability, element_bytes, precision)]
     return next(blocks for largest, blocks in rows if d <= largest)
 
 
@@ -79,6 +95,24 @@ def splits_heads(capability: int | None) -> bool:
     miscompiled there (https://github.com/triton-lang/triton/issues/10821).
     """
     return capability is None or architecture(capability) != "sm_100"
+
+
+def reasons_against_tf32x3(capability: int | None) -> list[str]:
+    """Why three products must not be summed there: none but for the bug `splits_heads` names."""
+    if splits_heads(capability):
+        return []
+    return ["tf32x3 sums products in tensor memory, which this Triton miscompiles (triton #10821)"]
+
+
+def table_key(capability: int, element_bytes: int, precision: str) -> tuple[str, int | str]:
+    """Where a table has the blocks of a device.
+
+    Raises:
+        Unsupported: `reasons_against_tf32x3`.
+    """
+    if precision == TF32X3 and (reasons := reasons_against_tf32x3(capability)):
+        raise Unsupported(*reasons)
+    return architecture(capability), TF32X3 if precision == TF32X3 else element_bytes
 
 
 def chunks(d: int, splits: bool) -> tuple[int, int]:

@@ -1,24 +1,28 @@
 """How the backward kernels are cut: block shapes for each kernel, device and head size.
 
-The table comes from compiling some 130 shapes ahead of time with Triton 3.7.1 (ptxas 12.8 for sm_80
+The table comes from compiling some 150 shapes ahead of time with Triton 3.7.1 (ptxas 12.8 for sm_80
 and sm_90, 13.1 for sm_100), causal, and counting the hot loop's instructions. Taken is, of those
 that fit in shared memory and make no product twice, the one with the highest share of the matrix
-peak that its fullest pipe allows, of those that store no spilled register in the loop through full
-tiles (one store, in the kernel of keys on sm_90 at d_h 129 to 192). Nothing was tuned by timing.
+peak that its fullest pipe allows, of those that spill nothing in the loop through full tiles.
+Declared as an exception (`static_backward.py`) is the kernel of keys on sm_90 at d_h = 192 (a store
+and two loads) and 256 (a load): what spills nothing there has half the tile and two thirds of the
+share, or no second stage to fetch ahead in. Nothing was tuned by timing.
 
 In 16 bits to d_h = 128 that share, keys and queries, is 100 and 100 % at 64 and 82 and 100 % at 128
 on sm_80, 84 and 100 %, 97 and 100 % on sm_90: what limits the kernel of keys is shared memory, as
 every warp reads all of q and d_out twice for the rows of k and v it holds. Larger tiles would read
 less and spill: dk, dv, P and dS are alive at once. On sm_100, where matrix products are twice as
-fast, shared memory limits both, to 29 to 54 % the kernel of keys. Outside the loop up to 31
-registers are stored, once a program.
+fast, shared memory limits the kernel of keys, to 47 and 54 %, exponentials and shared memory that
+of queries, to 75 and 83 %: docs/static-profile.md has the arithmetic. Outside the loop up to 32
+registers are stored, once a program; 96 on sm_80 at d_h = 40, whose rows come in short pieces.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from impls.triton_flash.blocks import Blocks, architecture
+from impls.triton_flash.blocks import Blocks, table_key
+from impls.triton_flash.precision import IEEE, TF32X3
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,11 @@ _FLOAT32 = (
     (128, BackwardBlocks(Tile(16, 64, 8, 2), Tile(64, 16, 8, 2))),
     (256, BackwardBlocks(Tile(16, 32, 8, 2), Tile(32, 16, 8, 2))),
 )
-# (architecture, bytes of an element) → (largest head size, its blocks), smallest first.
-_TABLE: dict[tuple[str, int], tuple[tuple[int, BackwardBlocks], ...]] = {
+# (architecture, bytes of an element or else TF32X3) → (largest head size, its blocks), smallest
+# first.
+_TABLE: dict[tuple[str, int | str], tuple[tuple[int, BackwardBlocks], ...]] = {
     ("sm_80", 2): (
+        (63, BackwardBlocks(Tile(32, 128, 4, 2), Tile(128, 64, 8, 2))),
         (64, BackwardBlocks(Tile(32, 128, 4, 2), Tile(128, 32, 4, 2))),
         (128, BackwardBlocks(Tile(64, 64, 4, 2), Tile(128, 32, 4, 3, True))),
         (192, BackwardBlocks(Tile(16, 64, 4, 2, True), Tile(64, 32, 4, 2))),
@@ -67,10 +73,13 @@ _TABLE: dict[tuple[str, int], tuple[tuple[int, BackwardBlocks], ...]] = {
         (256, BackwardBlocks(Tile(64, 64, 8, 2, True), Tile(128, 32, 8, 2))),
     ),
     ("sm_100", 2): (
-        (64, BackwardBlocks(Tile(64, 128, 4, 2), Tile(128, 128, 8, 2))),
+        (63, BackwardBlocks(Tile(64, 128, 8, 2), Tile(128, 64, 8, 2))),
+        (64, BackwardBlocks(Tile(128, 128, 8, 2, True), Tile(128, 128, 8, 2))),
         (128, BackwardBlocks(Tile(64, 128, 8, 2), Tile(128, 128, 8, 2))),
         (256, BackwardBlocks(Tile(32, 64, 8, 2), Tile(128, 32, 8, 2))),
     ),
+    ("sm_80", TF32X3): ((64, BackwardBlocks(Tile(16, 128, 8, 2), Tile(128, 16, 8, 2))),),
+    ("sm_90", TF32X3): ((64, BackwardBlocks(Tile(32, 128, 8, 2), Tile(128, 64, 8, 2))),),
     ("sm_80", 4): _FLOAT32,
     ("sm_90", 4): _FLOAT32,
     ("sm_100", 4): _FLOAT32,
@@ -82,12 +91,15 @@ SMALLEST_BLOCK = min(
 )
 
 
-def backward_blocks_for(capability: int | None, d: int, element_bytes: int) -> BackwardBlocks:
-    """The blocks for head size `d`, the larger of d_h and d_v.
+def backward_blocks_for(
+    capability: int | None, d: int, element_bytes: int, precision: str = IEEE
+) -> BackwardBlocks:
+    """The blocks for head size `d`, the larger of d_h and d_v; arguments as of `blocks_for`.
 
-    `capability` is 90 for compute capability 9.0; None is the interpreter.
+    Raises:
+        Unsupported: as `blocks_for`.
     """
     if capability is None:
         return INTERPRETED
-    rows = _TABLE[architecture(capability), element_bytes]
+    rows = _TABLE[table_key(capability, element_bytes, precision)]
     return next(blocks for largest, blocks in rows if d <= largest)

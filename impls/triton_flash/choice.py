@@ -7,6 +7,7 @@ import torch
 from impls.interface.attention import Unsupported
 from impls.triton_flash import launch, launch_hopper
 from impls.triton_flash.blocks_hopper import reasons_against_device
+from impls.triton_flash.precision import IEEE
 
 
 def attend(
@@ -17,6 +18,7 @@ def attend(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
+    precision: str = IEEE,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output (B, H, T_q, d_v), laid out as q, and lse (B, H, T_q), float32, of one launch.
 
@@ -34,4 +36,4 @@ def attend(
             return launch_hopper.attend(q, k, v, **arguments)
         except Unsupported:
             pass
-    return launch.attend(q, k, v, **arguments)
+    return launch.attend(q, k, v, **arguments, precision=precision)

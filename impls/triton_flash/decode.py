@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from impls.triton_flash.over_keys import LN_2, LOG2_E, over_keys
+from impls.triton_flash.precision import named_by_precision
 from impls.triton_flash.rows import load_rows, store_rows
 
 # Names as in over_keys.py. A row is one query of one head; the rows of a kv head are those of its
@@ -13,10 +14,12 @@ from impls.triton_flash.rows import load_rows, store_rows
 # The number of splits and their length change with every token of a growing cache: like sizes,
 # they must not compile anew.
 @triton.jit(
+    repr=named_by_precision("triton_decode_split"),
     do_not_specialize=[
-        "scale", "H_kv", "group", "T_q", "T_kv", "window", "n_splits", "first_key", "split_keys",
-    ]
-)  # fmt: skip
+        *("scale", "H_kv", "group", "T_q", "T_kv", "window"),
+        *("n_splits", "first_key", "split_keys"),
+    ],
+)
 def triton_decode_split(
     p_q,
     p_k,

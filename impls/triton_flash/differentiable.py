@@ -7,30 +7,40 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from impls.triton_flash.choice import attend
+from impls.triton_flash import choice
+from impls.triton_flash.calls import asks_for_gradients
 from impls.triton_flash.launch_backward import gradients
+from impls.triton_flash.precision import IEEE
 
 
-class Attention(torch.autograd.Function):
-    """`Attention.apply(q, k, v, causal, window, scale) -> (out, lse)`, differentiable once.
+def attend(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    precision: str = IEEE,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `choice.attend`; where a gradient is asked for, differentiable once."""
+    arguments = {"causal": causal, "window": window, "scale": scale, "precision": precision}
+    if asks_for_gradients(q, k, v):
+        return _Attention.apply(q, k, v, arguments)
+    return choice.attend(q, k, v, **arguments)
 
-    Both results may be differentiated. q, k, v, out and lse are kept for the backward.
-    """
+
+class _Attention(torch.autograd.Function):
+    """`apply(q, k, v, arguments) -> (out, lse)`; the backward keeps all five tensors."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        causal: bool,
-        window: int | None,
-        scale: float | None,
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, arguments: dict[str, Any]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """One launch; see `choice.attend`."""
-        out, lse = attend(q, k, v, causal=causal, window=window, scale=scale)
+        out, lse = choice.attend(q, k, v, **arguments)
         ctx.save_for_backward(q, k, v, out, lse)
-        ctx.arguments = {"causal": causal, "window": window, "scale": scale}
+        ctx.arguments = arguments
         # The gradient of a result that nobody used is None rather than zeros to be read.
         ctx.set_materialize_grads(False)
         return out, lse
@@ -45,5 +55,4 @@ class Attention(torch.autograd.Function):
         q, k, v, out, lse = ctx.saved_tensors
         if d_out is None:
             d_out = torch.zeros_like(out)
-        found = gradients(q, k, v, out, lse, d_out, d_lse, **ctx.arguments)
-        return (*found, None, None, None)
+        return (*gradients(q, k, v, out, lse, d_out, d_lse, **ctx.arguments), None)

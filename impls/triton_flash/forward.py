@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from impls.triton_flash.over_keys import LN_2, LOG2_E, over_keys
+from impls.triton_flash.precision import named_by_precision
 from impls.triton_flash.rows import load_rows, store_rows
 
 # Names as in over_keys.py.
@@ -11,7 +12,10 @@ from impls.triton_flash.rows import load_rows, store_rows
 
 # Sizes are not specialised on: a sweep over T would compile anew for 1 and for multiples of 16,
 # and gain nothing. Strides and pointers are: their divisibility decides how wide a load may be.
-@triton.jit(do_not_specialize=["scale", "H", "group", "T_q", "T_kv", "window"])
+@triton.jit(
+    repr=named_by_precision("triton_flash_forward"),
+    do_not_specialize=["scale", "H", "group", "T_q", "T_kv", "window"],
+)
 def triton_flash_forward(
     p_q,
     p_k,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from impls.interface.attention import Capabilities, Implementation, Unsupported
+from impls.interface.attention import Capabilities, Implementation
 from impls.interface.problem import DTYPE_BYTES
+from impls.triton_flash.calls import output_of, refuse
 from impls.triton_flash.interpreter import is_interpreting
-from impls.triton_flash.presence import on_a_cpu, reasons_against_running
+from impls.triton_flash.presence import reasons_against_running
 
 if TYPE_CHECKING:
     import torch
@@ -15,23 +16,6 @@ if TYPE_CHECKING:
     from impls.interface.problem import Problem
 
 NAME = "triton_decode"
-
-
-def decoding(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | None = None,
-    mask: torch.Tensor | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-) -> torch.Tensor:
-    """The output alone; arguments and refusals as in `decoding_with_lse`."""
-    return decoding_with_lse(
-        q, k, v, causal=causal, window=window, mask=mask, scale=scale, softcap=softcap
-    )[0]
 
 
 def decoding_with_lse(
@@ -54,19 +38,7 @@ def decoding_with_lse(
             for, more than 128 queries, d_h or d_v above 256, another dtype, a last dimension of
             stride other than 1.
     """
-    import torch
-
-    reasons: list[str] = []
-    if not is_interpreting() and q.device.type != "cuda":
-        reasons.append(on_a_cpu(NAME))
-    if mask is not None:
-        reasons.append("mask is not supported")
-    if softcap is not None:
-        reasons.append("softcap is not supported")
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        reasons.append("backward is not supported")
-    if reasons:
-        raise Unsupported(*reasons)
+    refuse(NAME, q, k, v, mask=mask, softcap=softcap, has_backward=False)
     from impls.triton_flash.launch_decode import decode
 
     return decode(q, k, v, causal=causal, window=window, scale=scale)
@@ -79,14 +51,11 @@ def unavailable(device: str) -> list[str]:
 
 def scratch_bytes(problem: Problem, pass_: str) -> int:
     """Lse and, where there is more than one split, their partial outputs and lse, in float32."""
-    import torch
-
     from impls.triton_flash.blocks_decode import decode_blocks_for, splits_for
-    from impls.triton_flash.launch import capability_of
+    from impls.triton_flash.launch import capability_of, current_device
     from impls.triton_flash.launch_decode import first_key, processors_of
 
-    is_on_gpu = torch.cuda.is_available() and not is_interpreting()
-    device = torch.device("cuda" if is_on_gpu else "cpu")
+    device = current_device()
     p, n_rows = problem, problem.H // problem.H_kv * problem.T_q
     blocks = decode_blocks_for(
         capability_of(device), max(p.d_h, p.d_v), DTYPE_BYTES[p.dtype], n_rows
@@ -112,7 +81,7 @@ def _too_large(problem: Problem, device: str, needs: frozenset[str]) -> list[str
 
 triton_decode = Implementation(
     name=NAME,
-    forward=decoding,
+    forward=output_of(decoding_with_lse),
     forward_with_lse=decoding_with_lse,
     summary="our Triton kernels for decoding: split keys, a kv head's queries in one tile",
     capabilities=Capabilities(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from impls.interface.attention import Capabilities, Implementation, Unsupported
+from impls.interface.attention import Capabilities, Implementation
+from impls.triton_flash.calls import output_of, refuse
 from impls.triton_flash.interpreter import is_interpreting
-from impls.triton_flash.presence import on_a_cpu, reasons_against_running
+from impls.triton_flash.presence import reasons_against_running
+from impls.triton_flash.traffic import descriptor_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -14,23 +16,6 @@ if TYPE_CHECKING:
     from impls.interface.problem import Problem
 
 NAME = "triton_flash_hopper"
-
-
-def attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | None = None,
-    mask: torch.Tensor | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-) -> torch.Tensor:
-    """The output alone; arguments and refusals as in `attention_with_lse`."""
-    return attention_with_lse(
-        q, k, v, causal=causal, window=window, mask=mask, scale=scale, softcap=softcap
-    )[0]
 
 
 def attention_with_lse(
@@ -50,19 +35,7 @@ def attention_with_lse(
         Unsupported: tensors on a CPU outside the interpreter, mask, softcap, a gradient asked
             for, and whatever `launch_hopper.attend` refuses; nothing else runs in its place.
     """
-    import torch
-
-    reasons: list[str] = []
-    if not is_interpreting() and q.device.type != "cuda":
-        reasons.append(on_a_cpu(NAME))
-    if mask is not None:
-        reasons.append("mask is not supported")
-    if softcap is not None:
-        reasons.append("softcap is not supported")
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        reasons.append("backward is not supported")
-    if reasons:
-        raise Unsupported(*reasons)
+    refuse(NAME, q, k, v, mask=mask, softcap=softcap, has_backward=False)
     from impls.triton_flash.launch_hopper import attend
 
     return attend(q, k, v, causal=causal, window=window, scale=scale)
@@ -88,8 +61,8 @@ def _too_large_a_grid(problem: Problem, device: str, needs: frozenset[str]) -> l
 
 
 def _scratch_bytes(problem: Problem, pass_: str) -> int:
-    """Lse, and six tensor maps of 128 bytes for each program at most."""
-    return 4 * problem.B * problem.H * problem.T_q + 6 * 128 * _n_programs(problem)
+    """Lse and the tensor maps."""
+    return 4 * problem.B * problem.H * problem.T_q + descriptor_bytes(problem)
 
 
 def _n_programs(problem: Problem) -> int:
@@ -100,7 +73,7 @@ def _n_programs(problem: Problem) -> int:
 
 triton_flash_hopper = Implementation(
     name=NAME,
-    forward=attention,
+    forward=output_of(attention_with_lse),
     forward_with_lse=attention_with_lse,
     summary="our Triton kernel for Hopper, forward: warps that copy beside warps that compute",
     capabilities=Capabilities(

@@ -11,13 +11,10 @@ import torch
 from impls.interface.attention import Unsupported
 from impls.triton_flash.blocks import Blocks, blocks_for, head_constants, splits_heads
 from impls.triton_flash.interpreter import is_interpreting, mend_bf16
+from impls.triton_flash.precision import IEEE
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 MAX_D_H = 256
-
-# Of tl.dot on float32: full precision, no TF32. Always given, as Triton's default is TF32 in
-# silence; 16-bit inputs know no other.
-PRECISION = "ieee"
 
 
 def attend(
@@ -28,12 +25,14 @@ def attend(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
+    precision: str = IEEE,
     blocks: Blocks | None = None,
     splits: bool | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output (B, H, T_q, d_v), laid out as q, and lse (B, H, T_q), float32, of one launch.
 
-    `blocks` and `splits` (head sizes in two chunks, not padded) default to what suits the device.
+    `precision` is of products of float32, see precision.py. `blocks` and `splits` (head sizes in
+    two chunks, not padded) default to what suits the device.
 
     Raises:
         Unsupported: a dtype, head size, stride or number of programs the kernel is not made for.
@@ -46,7 +45,7 @@ def attend(
     if splits is None:
         splits = splits_heads(capability)
     if blocks is None:
-        blocks = blocks_for(capability, max(d_h, d_v), q.element_size())
+        blocks = blocks_for(capability, max(d_h, d_v), q.element_size(), precision)
     out = empty_like_q(q, d_v)
     lse = q.new_empty(B, H, T_q, dtype=torch.float32)
     if lse.numel() == 0:
@@ -79,7 +78,7 @@ def attend(
             BLOCK_KV=blocks.BLOCK_KV,
             IS_CAUSAL=causal,
             HAS_WINDOW=window is not None,
-            PRECISION=PRECISION,
+            PRECISION=precision,
             num_warps=blocks.num_warps,
             num_stages=blocks.num_stages,
         )
@@ -110,6 +109,12 @@ def reasons_against_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -
         if tensor.shape[3] > 1 and tensor.stride(3) != 1:
             reasons.append(f"last-dim stride of {name} is {tensor.stride(3)}: it must be 1")
     return reasons
+
+
+def current_device() -> torch.device:
+    """Where a call of this process computes: on its GPU, or in the interpreter on the CPU."""
+    is_on_gpu = torch.cuda.is_available() and not is_interpreting()
+    return torch.device("cuda" if is_on_gpu else "cpu")
 
 
 def capability_of(device: torch.device) -> int | None:

@@ -13,7 +13,8 @@ from impls.interface.attention import Unsupported
 from impls.triton_flash.blocks import head_constants, splits_heads
 from impls.triton_flash.blocks_backward import ROWS, BackwardBlocks, backward_blocks_for
 from impls.triton_flash.interpreter import is_interpreting, mend_bf16
-from impls.triton_flash.launch import PRECISION, capability_of, grid, reasons_against_tensors
+from impls.triton_flash.launch import capability_of, grid, reasons_against_tensors
+from impls.triton_flash.precision import IEEE
 
 
 def gradients(
@@ -28,6 +29,7 @@ def gradients(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
+    precision: str = IEEE,
     blocks: BackwardBlocks | None = None,
     splits: bool | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -51,7 +53,7 @@ def gradients(
     if splits is None:
         splits = splits_heads(capability)
     if blocks is None:
-        blocks = backward_blocks_for(capability, max(d_h, d_v), q.element_size())
+        blocks = backward_blocks_for(capability, max(d_h, d_v), q.element_size(), precision)
     if scale is None:
         scale = 1.0 / math.sqrt(d_h) if d_h else 1.0
     if window is not None and window >= T_kv:
@@ -66,7 +68,7 @@ def gradients(
         **heads,
         "IS_CAUSAL": causal,
         "HAS_WINDOW": window is not None,
-        "PRECISION": PRECISION,
+        "PRECISION": precision,
     }
     read = [q, k, v, d_out]
     sizes = (H // H_kv, T_q, T_kv, window or 0)

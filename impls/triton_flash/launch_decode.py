@@ -18,13 +18,13 @@ from impls.triton_flash.blocks_decode import (
 )
 from impls.triton_flash.interpreter import is_interpreting, mend_bf16
 from impls.triton_flash.launch import (
-    PRECISION,
     capability_of,
     empty_like_q,
     grid,
     reasons_against_tensors,
     with_scale_above_zero,
 )
+from impls.triton_flash.precision import IEEE
 
 # Splits that one iteration of the reduce kernel reads: 16 outputs of 256 are 32 floats a thread.
 _BLOCK_SPLITS = 16
@@ -131,7 +131,7 @@ def attend_to_splits(
             BLOCK_KV=blocks.BLOCK_KV,
             IS_CAUSAL=causal,
             HAS_WINDOW=window is not None,
-            PRECISION=PRECISION,
+            PRECISION=IEEE,
             num_warps=blocks.num_warps,
             num_stages=blocks.num_stages,
         )

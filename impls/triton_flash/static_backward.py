@@ -7,23 +7,23 @@ from dataclasses import asdict
 from impls.interface.static_kernel import Build, StaticKernel, Target
 from impls.triton_flash.blocks import head_constants, splits_heads
 from impls.triton_flash.blocks_backward import ROWS, Tile, backward_blocks_for
+from impls.triton_flash.static_precision import AS_TF32X3, matrix_products, precision_of
 
 _ROW_NUMBERS = {"p_shift": "*fp32", "p_delta": "*fp32"}
 
 
-def build_keys(target: Target) -> Build:
+def build_keys(target: Target) -> Build | None:
     """The kernel of dk and dv, d_v = d_h, in (B, H, T, d_h) tensors that follow one another.
 
-    One iteration of its hot loop makes four products: scores, dP, and what dk and dv gain.
+    One iteration of its hot loop makes four products: scores, dP, and what dk and dv gain. None
+    where float32 is not multiplied so.
     """
-    tile = backward_blocks_for(target.capability, target.d_h, target.element_bytes).keys
-    return _build(target, tile, rows_are_keys=True, gained=2, written=("dk", "dv"))
+    return _build(target, "keys", rows_are_keys=True, gained=2, written=("dk", "dv"))
 
 
-def build_queries(target: Target) -> Build:
+def build_queries(target: Target) -> Build | None:
     """The kernel of dq, likewise: scores, dP, and what dq gains."""
-    tile = backward_blocks_for(target.capability, target.d_h, target.element_bytes).queries
-    return _build(target, tile, rows_are_keys=False, gained=1, written=("dq",))
+    return _build(target, "queries", rows_are_keys=False, gained=1, written=("dq",))
 
 
 def build_rows(target: Target) -> Build:
@@ -43,9 +43,14 @@ def build_rows(target: Target) -> Build:
 
 
 def _build(
-    target: Target, tile: Tile, *, rows_are_keys: bool, gained: int, written: tuple[str, ...]
-) -> Build:
-    d = target.d_h
+    target: Target, name: str, *, rows_are_keys: bool, gained: int, written: tuple[str, ...]
+) -> Build | None:
+    precision = precision_of(target, "backward")
+    if precision is None:
+        return None
+    d, n_products = target.d_h, matrix_products(target, precision)
+    blocks = backward_blocks_for(target.capability, d, target.element_bytes, precision)
+    tile: Tile = getattr(blocks, name)
     block = {**asdict(tile), **target.block}
     spares = {"SPARES_REGISTERS": bool(block.pop("SPARES_REGISTERS"))}
     heads = head_constants(d, d, splits_heads(target.capability))
@@ -57,13 +62,15 @@ def _build(
     gains = [(M, c, N) for c in chunks]
     return Build(
         block=block,
-        constants={**heads, **target.variant, **spares, "PRECISION": "ieee"},
+        constants={**heads, **target.variant, **spares, "PRECISION": precision},
         types={"scale": "fp32", **_ROW_NUMBERS},
         unaligned=_row_strides(d, "q", "k", "v", "d_out", *written),
-        products=(*scores, *scores, *gains * gained),
-        uses_matrix_units=target.dtype != "fp32",
+        products=(*scores, *scores, *gains * gained) * max(n_products, 1),
+        uses_matrix_units=n_products > 0,
         useful_flop=2 * M * N * d * (2 + gained),
         exponentials=M * N,
+        # Beside dk and dv no register is left: one to three spill, see blocks_backward.py.
+        may_spill=rows_are_keys and target.capability == 90 and d > 160 and target.dtype != "fp32",
     )
 
 
@@ -76,6 +83,7 @@ _VARIANTS = (
     {"IS_CAUSAL": True, "HAS_WINDOW": False},
     {"IS_CAUSAL": False, "HAS_WINDOW": False},
     {"IS_CAUSAL": True, "HAS_WINDOW": True},
+    AS_TF32X3,
 )
 
 backward_keys = StaticKernel(

@@ -8,6 +8,7 @@ from typing import Any
 from impls.interface.static_kernel import Build, StaticKernel, Target
 from impls.triton_flash.blocks import head_constants, splits_heads
 from impls.triton_flash.blocks_decode import decode_blocks_for
+from impls.triton_flash.precision import IEEE
 
 # Triton's own defaults, which the reduce kernel is launched with.
 _DEFAULTS = {"num_warps": 4, "num_stages": 3}
@@ -30,7 +31,7 @@ def build_split(target: Target) -> Build:
     chunks = [c for c in (heads["D_H_A"], heads["D_H_B"]) if c]
     return Build(
         block=block,
-        constants={**heads, **switches, "PRECISION": "ieee"},
+        constants={**heads, **switches, "PRECISION": IEEE},
         types={"p_out": "*fp32", "p_lse": "*fp32", "scale": "fp32"},
         unaligned=() if d % 16 == 0 else _row_strides("q", "k", "v", "out"),
         products=(*((M, N, c) for c in chunks), *((M, c, N) for c in chunks)),

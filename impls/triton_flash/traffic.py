@@ -8,6 +8,8 @@ from impls.interface.problem import DTYPE_BYTES, Problem
 _LSE_BYTES = 4
 # The shift and the delta of a row, which one backward kernel writes and the other two read.
 _SHIFT_AND_DELTA_BYTES = 8
+# CUtensorMap, CUDA driver API 13.0.
+_TENSOR_MAP_BYTES = 128
 
 
 def algorithmic_bytes(problem: Problem, pass_: str) -> int:
@@ -27,6 +29,33 @@ def algorithmic_bytes(problem: Problem, pass_: str) -> int:
 
 
 def scratch_bytes(problem: Problem, pass_: str) -> int:
-    """The lse of every row; in a backward its shift and delta as well."""
-    of_row = _LSE_BYTES + (0 if pass_ == "forward" else _SHIFT_AND_DELTA_BYTES)
-    return problem.B * problem.H * problem.T_q * of_row
+    """The lse of every row; a backward's shift and delta; the tensor maps of a Hopper."""
+    rows = problem.B * problem.H * problem.T_q
+    of_backward = 0 if pass_ == "forward" else rows * _SHIFT_AND_DELTA_BYTES
+    of_forward = 0 if pass_ == "backward" else _descriptors_taken(problem)
+    # The maps are gone when the backward begins.
+    return rows * _LSE_BYTES + max(of_forward, of_backward)
+
+
+def descriptor_bytes(problem: Problem) -> int:
+    """The tensor maps of the Hopper kernel: of q, k and v, one for each of their chunks."""
+    from impls.triton_flash.blocks import head_constants
+    from impls.triton_flash.blocks_hopper import hopper_blocks_for
+
+    p = problem
+    heads = head_constants(p.d_h, p.d_v, splits=True)
+    n_maps = 3 + 2 * (heads["D_H_B"] > 0) + (heads["D_V_B"] > 0)
+    n_blocks = -(-p.T_q // hopper_blocks_for(90, max(p.d_h, p.d_v)).BLOCK_Q)
+    return p.B * p.H * n_blocks * n_maps * _TENSOR_MAP_BYTES
+
+
+def _descriptors_taken(problem: Problem) -> int:
+    """Those of a call on the current device: none where the portable kernel computes."""
+    from impls.triton_flash.blocks_hopper import reasons_against_device
+    from impls.triton_flash.launch import capability_of, current_device
+
+    capability = capability_of(current_device())
+    is_described = DTYPE_BYTES[problem.dtype] == 2 and not (problem.d_h % 8 or problem.d_v % 8)
+    if capability is None or reasons_against_device(capability) or not is_described:
+        return 0
+    return descriptor_bytes(problem)

@@ -120,7 +120,9 @@ def _of_shipped(
         for capability, d_h, variant in itertools.product(capabilities, sizes, variants):
             default = kernel.build(Target(capability, dtype, d_h, {}, variant))
             if default is None:
-                left_out.append(f"{kernel.name} is not shipped for sm_{capability}")
+                # A variant may be for one dtype or architecture alone; a kernel says so.
+                if variant == variants[0]:
+                    left_out.append(f"{kernel.name} is not shipped for sm_{capability}")
                 continue
             names = {name: _own_name(name, default) for name in wanted.sweep}
             if foreign := [name for name, own in names.items() if own is None]:
