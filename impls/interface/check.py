@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -134,6 +135,28 @@ def compare(
     )
 
 
+@dataclass(frozen=True)
+class Due:
+    """What one output is held to: its form, and what is expected of its sampled part.
+
+    Attributes:
+        sampled: the part of a tensor of this shape that `expected` has.
+        floor: what is allowed beside K times the plain formula's error; see `floor_at`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    expected: Expected
+    sampled: Callable[[torch.Tensor], torch.Tensor]
+    floor: float
+
+
+def floor_at(dtype: str, largest_score: float = 0.0) -> float:
+    """The floor of a dtype where scores as large as this are rounded to float32."""
+    return FLOORS[dtype] + SCORE_FLOOR * largest_score
+
+
 def check_output(
     out: torch.Tensor | None,
     lse: torch.Tensor | None,
@@ -149,29 +172,40 @@ def check_output(
     must be the interface's, and every element finite over the whole output, not only in the sampled
     rows (lse may be −inf). `where` is "device" or "interpreter".
     """
-    given = {"out": out, "lse": lse}
+    given = {n: t for n, t in (("out", out), ("lse", lse)) if t is not None}
     if grads is not None:
-        given |= dict(zip(("dq", "dk", "dv"), grads, strict=True))
         # A gradient that autograd did not return is missing, not left out.
-        missing = [n for n in ("dq", "dk", "dv") if given[n] is None]
-    else:
-        missing = []
-    outputs = {n: _checked(n, t, reference) for n, t in given.items() if t is not None}
-    reasons = [f"{n}: no gradient arrived" for n in missing]
-    reasons += [f"{n}: {why}" for n, found in outputs.items() for why in found.reasons]
-    if not outputs:
-        reasons.append("nothing compared")
-    return Check(
-        ok=not reasons,
+        given |= dict(zip(("dq", "dk", "dv"), grads, strict=True))
+    return check_each(
+        given,
+        {name: _due(name, reference) for name in given},
         rows=reference.sample.words,
-        outputs=outputs,
-        reasons=tuple(reasons),
         after_timing=after_timing,
         where=where,
     )
 
 
-def _checked(name: str, tensor: torch.Tensor, reference: Reference) -> Comparison:
+def check_each(
+    given: Mapping[str, torch.Tensor | None],
+    due: Mapping[str, Due],
+    *,
+    rows: str,
+    after_timing: bool = False,
+    where: str = "device",
+) -> Check:
+    """Check outputs by name against what is due under the same name; None is one that is missing.
+
+    `rows` says which part was compared, "all" or a sample in words.
+    """
+    outputs = {n: _checked(n, t, due[n]) for n, t in given.items() if t is not None}
+    reasons = [f"{n}: no gradient arrived" for n, t in given.items() if t is None]
+    reasons += [f"{n}: {why}" for n, found in outputs.items() for why in found.reasons]
+    if not outputs:
+        reasons.append("nothing compared")
+    return Check(not reasons, rows, outputs, tuple(reasons), after_timing, where)
+
+
+def _due(name: str, reference: Reference) -> Due:
     p = reference.problem
     shape = {
         "out": (p.B, p.H, p.T_q, p.d_v),
@@ -180,19 +214,27 @@ def _checked(name: str, tensor: torch.Tensor, reference: Reference) -> Compariso
         "dk": (p.B, p.H_kv, p.T_kv, p.d_h),
         "dv": (p.B, p.H_kv, p.T_kv, p.d_v),
     }[name]
-    dtype = torch.float32 if name == "lse" and p.dtype != "float64" else TORCH_DTYPES[p.dtype]
-    reasons = _not_as_due(tensor, shape, dtype, reference.sample.rows.device)
+    is_lse = name == "lse"
+    return Due(
+        shape,
+        torch.float32 if is_lse and p.dtype != "float64" else TORCH_DTYPES[p.dtype],
+        reference.sample.rows.device,
+        reference.outputs[name],
+        sampled=partial(reference.rows_of, name),
+        floor=floor_at(p.dtype, 0.0 if is_lse else reference.largest_score),
+    )
+
+
+def _checked(name: str, tensor: torch.Tensor, due: Due) -> Comparison:
+    reasons = _not_as_due(tensor, due.shape, due.dtype, due.device)
     if reasons:
         return Comparison(False, None, None, None, None, reasons=tuple(reasons))
     if tensor.numel() == 0:
         # An empty problem: the right shape is the whole answer.
         return Comparison(True, 0.0, None, 0.0, None, 0.0)
-    tensor = tensor.detach()
-    expected = reference.outputs[name]
+    tensor, expected = tensor.detach(), due.expected
     naive = compare(expected.naive, expected.value, math.inf, math.inf)
-    found = compare(
-        reference.rows_of(name, tensor), expected.value, *_allowed(name, expected, naive, reference)
-    )
+    found = compare(due.sampled(tensor), expected.value, *_allowed(expected, naive, due.floor))
     found = replace(found, naive_max_error=naive.max_error)
     fine = tensor.isfinite() if name != "lse" else tensor.isfinite() | (tensor == -torch.inf)
     if count := tensor.numel() - int(fine.sum()):
@@ -216,12 +258,8 @@ def _not_as_due(
     return [f"{what} {has} where {due} is due" for what, (has, due) in found.items() if has != due]
 
 
-def _allowed(
-    name: str, expected: Expected, naive: Comparison, reference: Reference
-) -> tuple[float, float | None]:
+def _allowed(expected: Expected, naive: Comparison, floor: float) -> tuple[float, float | None]:
     """The largest absolute and relative distances allowed."""
-    scores = SCORE_FLOOR * reference.largest_score if name != "lse" else 0.0
-    floor = FLOORS[reference.problem.dtype] + scores
     finite = expected.value[expected.value.isfinite()]
     largest = float(finite.abs().max()) if finite.numel() else 0.0
     rms = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
