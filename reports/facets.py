@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from impls.interface.problem import Problem
+from impls.interface.problem import SOFTMAX, Problem
 from reports.points import Point
 from reports.style import CLOCK_NAMES
 from results.phrases import DTYPE_NAMES
 
 SWEPT = ("T", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "B", "window", "layout")
+# Not a size of its own: the share of a layer's heads that pruning left, in %.
+KEPT = "kept"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Facet:
 
 def size_of(problem: Problem, name: str) -> Any:
     """A field of the problem; along `T` a problem that is not square stands at its T_kv."""
+    if name == KEPT and problem.around is not None:
+        return 100 * problem.H * problem.d_h / problem.around.shape.d_model
     return problem.T_kv if name == "T" else getattr(problem, name)
 
 
@@ -71,7 +75,7 @@ def swept_size(found: Sequence[Point], prefer: str | None = None) -> str:
     When nothing varies, a single point of a sweep was measured, and the name still tells.
     """
     words = [re.split(r"[ ,]", point.series)[0] for point in found[:1]]
-    named = [name for name in ([prefer] if prefer else []) + words if name in SWEPT]
+    named = [name for name in ([prefer] if prefer else []) + words if name in (*SWEPT, KEPT)]
     for name in [*named, "T", "H", "d_h", "H_kv", "T_q", "d_v", "B"]:
         if len({size_of(point.problem, name) for point in found}) > 1:
             return name
@@ -121,7 +125,8 @@ def _series(here: Sequence[Point], swept: str) -> tuple[Series, ...]:
     """
     is_square = all(p.problem.T_q == p.problem.T_kv for p in here)
     lengths = ("T_q", "T_kv") if is_square else ("T",)
-    together = {"T": ("T", "T_q", "T_kv")}.get(swept, (swept, *lengths))
+    together = {"T": ("T", "T_q", "T_kv"), KEPT: ("H", "H_kv", *lengths)}
+    together = together.get(swept, (swept, *lengths))
     others = [name for name in SWEPT if name not in together]
     fixed = [n for n in others if len({size_of(p.problem, n) for p in here}) > 1]
     fixed = [n for n in fixed if not _moves_along(here, n, swept)]
@@ -172,5 +177,6 @@ def constants(found: Sequence[Point]) -> list[str]:
 
 
 def of_suite(found: Sequence[Point], suite: str) -> list[Point]:
-    """The suite's points; when the run has none of it, all points."""
-    return [point for point in found if point.suite == suite] or list(found)
+    """The suite's points; when the run has none of it, all those of softmax attention."""
+    softmax = [point for point in found if point.problem.operator == SOFTMAX]
+    return [point for point in found if point.suite == suite] or softmax

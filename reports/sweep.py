@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 
 from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
-from reports.facets import Facet, Series, size_of, swept_name
+from reports.facets import KEPT, Facet, Series, size_of, swept_name
 from reports.labels import spread
 from reports.points import Point
 from reports.style import PALE, REST, SHADE, Look, count_name, quantity
@@ -16,6 +17,7 @@ from reports.style import PALE, REST, SHADE, Look, count_name, quantity
 SHARE_TOP = 1.3  # of the bound; what lies above is drawn at the edge and named in the footnote
 X_NAMES = {"T": "sequence length T", "T_q": "queries T_q", "T_kv": "keys T_kv", "H": "heads H"}
 X_NAMES |= {"H_kv": "key/value heads H_kv", "d_h": "head size d_h", "B": "batch B"}
+X_NAMES |= {KEPT: "share of the heads kept"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def draw_time(axes: Axes, facet: Facet, pen: Pen, limits: tuple[float, float]) -
         axes.plot(xs, ys, color=PALE, linewidth=1.6, zorder=1, gid=f"bound-{facet.title}")
     for series in facet.series:
         xs = [_x(p, facet) for p in series.points]
-        _line(axes, series, pen, xs, [p.time_s for p in series.points], limits)
+        _line(axes, facet, series, pen, [p.time_s for p in series.points], limits)
         if look := pen.look(series):
             lows, highs = [p.low_s for p in series.points], [p.high_s for p in series.points]
             draw_whiskers(axes, xs, lows, highs, look.colour)
@@ -64,7 +66,7 @@ def draw_share(axes: Axes, facet: Facet, pen: Pen, top: float) -> None:
         known = [(p, p.share) for p in series.points if p.share is not None]
         ys = [100 * min(share, top) for _, share in known]
         part = replace(series, points=tuple(p for p, _ in known))
-        _line(axes, part, pen, [_x(p, facet) for p, _ in known], ys, (0, 100 * top))
+        _line(axes, facet, part, pen, ys, (0, 100 * top))
 
 
 def name_lines(axes: Axes, facet: Facet, pen: Pen, value: str) -> None:
@@ -119,7 +121,7 @@ def _end(facet: Facet, series: Series, value: str) -> tuple[Point, float, str] |
     shown = quantity(point.time_s, "s") if value == "time" else f"{share:.0f} %"
     # A line that ends early gives the size its last value belongs to.
     if (size := _x(point, facet)) < max(_x(p, facet) for p in facet.points):
-        shown += f" at {count_name(int(size))}"
+        shown += f" at {_size_name(size, facet)}"
     return point, point.time_s if value == "time" else share, shown
 
 
@@ -176,22 +178,28 @@ def _x_axis(axes: Axes, facet: Facet) -> None:
     width_in = axes.get_window_extent().width / axes.figure.dpi
     stretch = (values[-1] / values[0]) ** 0.05 if values[0] > 0 and values[-1] > values[0] else 1.5
     axes.set_xlim(values[0] / stretch, values[-1] * stretch)
-    log_axis(axes, "x", spaced_out(values, width_in / 1.1), lambda value: count_name(int(value)))
+    log_axis(axes, "x", spaced_out(values, width_in / 1.1), lambda value: _size_name(value, facet))
+
+
+def _size_name(size: float, facet: Facet) -> str:
+    return f"{size:.3g} %" if facet.swept == KEPT else count_name(int(size))
 
 
 def _line(
     axes: Axes,
+    facet: Facet,
     series: Series,
     pen: Pen,
-    xs: Sequence[float],
     ys: Sequence[float],
     limits: tuple[float, float],
 ) -> None:
     look = pen.look(series)
+    xs = [_x(p, facet) for p in series.points]
+    broken = _broken_at_gaps(facet, series, xs, ys)
     if look is None:
-        axes.plot(xs, ys, color=REST, linewidth=0.7, zorder=1)
+        axes.plot(*broken, color=REST, linewidth=0.7, zorder=1)
         return
-    axes.plot(xs, ys, color=look.colour, linewidth=1.5, linestyle=look.dash, zorder=2)
+    axes.plot(*broken, color=look.colour, linewidth=1.5, linestyle=look.dash, zorder=2)
     for x, y, point in zip(xs, ys, series.points, strict=True):
         axes.plot(
             [x],
@@ -206,3 +214,13 @@ def _line(
             zorder=4,
             gid=f"point-{point.cell}-{point.suite}",
         )
+
+
+def _broken_at_gaps(
+    facet: Facet, series: Series, xs: Sequence[float], ys: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """The line's corners, with none where others of its setting have a point and it has not."""
+    sizes = {_x(p, facet) for s in facet.series if s.setting == series.setting for p in s.points}
+    known = dict(zip(xs, ys, strict=True))
+    every = sorted(sizes | known.keys())
+    return every, [known.get(x, math.nan) for x in every]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -39,6 +40,14 @@ LEFT, HEAD, FOOT = 0.95, 0.4, 0.7
 MANY = 12  # series that the margin has room to name; with more, a legend stands outside
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What is drawn right of a panel instead of another sweep: `draw(facet, upper, lower)`."""
+
+    title: str
+    draw: Callable[[Facet, Axes, Axes], None]
+
+
 def title_line(what: str, run: Run, found: Sequence[Point], sizes: Sequence[str]) -> str:
     """One line that says what is drawn, of which pass, device, dtype and sizes."""
     parts = [what]
@@ -63,17 +72,27 @@ def device_line(run: Run) -> str:
 
 
 def sweep_figure(
-    run: Run, panels: Sequence[Facet], undrawn: Sequence[Undrawn], title: str
+    run: Run,
+    panels: Sequence[Facet],
+    undrawn: Sequence[Undrawn],
+    title: str,
+    *,
+    beside: Beside | None = None,
+    notes: Sequence[str] = (),
 ) -> Figure:
-    """Two panels to a row (full | causal side by side where both are), names at the line ends."""
+    """Two panels to a row (full | causal side by side where both are), names at the line ends.
+
+    `beside` stands right of the first panel, which then has the row for itself; `notes` are
+    further lines of the footnote.
+    """
     pen = choose(run, panels)
     many = len({s.name for f in panels for s in f.series}) > MANY
     names_in = 0.3 if many else 0.5 + 0.078 * longest_name(panels)
-    rows = rows_of(panels)
-    columns = max(len(row) for row in rows)
+    rows = [*([[panels[0]]] if beside else []), *rows_of(panels[1:] if beside else panels)]
+    columns = 2 if beside else max(len(row) for row in rows)
     cell_in = LEFT + WIDTH + names_in
     width = columns * cell_in + (LEGEND_IN if many else 0)
-    notes = [*method_notes(run, panels), above_note(panels), undrawn_note(undrawn)]
+    notes = [*method_notes(run, panels), above_note(panels), undrawn_note(undrawn), *notes]
     row_in = HEAD + TIME + GAP + SHARE + FOOT
     head = heading_height(title, width)
     height = head + len(rows) * row_in + footnote_height(notes, width)
@@ -81,20 +100,27 @@ def sweep_figure(
     heading(figure, title)
     top = share_top(panels)
     named: list[tuple[Axes, Axes, Facet]] = []
+
+    def stacked(i: int, j: int, title: str) -> tuple[Axes, Axes]:
+        left, bottom = j * cell_in + LEFT, height - head - (i + 1) * row_in + FOOT
+        upper = panel(figure, left, bottom + SHARE + GAP, WIDTH, TIME)
+        lower = panel(figure, left, bottom, WIDTH, SHARE)
+        upper.set_title(title, loc="left", fontsize=10.5)
+        return upper, lower
+
     for i, row in enumerate(rows):
         for j, facet in enumerate(row):
-            left = j * cell_in + LEFT
-            bottom = height - head - (i + 1) * row_in + FOOT
-            upper = panel(figure, left, bottom + SHARE + GAP, WIDTH, TIME)
-            lower = panel(figure, left, bottom, WIDTH, SHARE)
-            draw_time(upper, facet, pen, time_limits(row))
+            upper, lower = stacked(i, j, facet.title)
+            # Full and causal are to be compared; another sweep beside has an axis of its own.
+            draw_time(upper, facet, pen, time_limits([f for f in row if f.row == facet.row]))
             draw_share(lower, facet, pen, top)
             upper.tick_params(labelbottom=False)
-            upper.set_title(facet.title, loc="left", fontsize=10.5)
             if j == 0:
                 upper.set_ylabel("time (median)")
                 lower.set_ylabel("% of roofline bound")
             named.append((upper, lower, facet))
+    if beside:
+        beside.draw(panels[0], *stacked(0, 1, beside.title))
     for upper, lower, facet in named:
         if not many:
             name_lines(upper, facet, pen, "time")

@@ -49,4 +49,4 @@ def tick_texts(axis) -> list[str]:
 
 
 def marks(svg: str) -> int:
-    return len(re.findall(r'id="[a-z]+-point-', svg))
+    return len(re.findall(r'id="[a-z_]+-point-', svg))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from reports.facets import constants, facets
+from reports.gaps import gap_note
 from reports.points import points
 from reports.sweep_figure import sweep_figure, title_line
 from results.run import Run
@@ -23,4 +24,5 @@ def draw(run: Run) -> Figure | None:
     if not panels:
         return None
     title = title_line(TITLE, run, found, constants(found))
-    return sweep_figure(run, panels, [u for u in undrawn if u.suite in SUITES], title)
+    undrawn = [u for u in undrawn if u.suite in SUITES]
+    return sweep_figure(run, panels, undrawn, title, notes=[gap_note(run, panels)])

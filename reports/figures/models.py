@@ -1,0 +1,209 @@
+"""Bars of time per token for each model: prefill and decode, layer and core, with % of bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports.axes import (
+    footnote,
+    footnote_height,
+    heading,
+    heading_height,
+    log_axis,
+    new_figure,
+    panel,
+    round_ticks,
+)
+from reports.points import Point, points
+from reports.style import CLOCK_NAMES, GREY, count_name, quantity
+from reports.sweep_figure import title_line
+from results.model_label import ModelLabel, read_label
+from results.run import Run
+from results.schema import Cell
+
+TITLE = "Models: time per token and layer"
+SUITE = "models"
+# Of results.model_label, with a heading and with the colours of bar and letters.
+PHASES = {"prefill": "prefill, a whole prompt", "decode": "decode, one token with a KV cache"}
+PARTS = {"layer": ("#0072B2", "#0072B2"), "core": ("#E69F00", "#946500")}
+
+BARS, WORDS = 2.6, 3.1  # inches
+ROW, HEAD, FOOT = 0.42, 0.62, 0.62
+# Where each column of words stands, in widths of a panel from its left edge.
+_COLUMNS = {"time": 1 + 0.72 / BARS, "share": 1 + 1.2 / BARS, "length": 1 + 1.32 / BARS}
+_HEADING_Y = -0.75  # rows
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What one bar shows: the fastest there, or why there is none."""
+
+    label: ModelLabel
+    point: Point | None
+    why: str = ""
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens a call computes."""
+        assert self.point is not None
+        return self.point.problem.B * self.point.problem.T_q
+
+
+Row = dict[tuple[str, str], Bar]
+
+
+def draw(run: Run) -> Figure | None:
+    """A row for each model, a panel for each phase; None where no model has a point."""
+    found = [point for point in points(run.cells)[0] if point.suite == SUITE]
+    rows = rows_of(found, (cell for cell in run.cells if cell.suite == SUITE))
+    bars = [bar for row in rows.values() for bar in row.values() if bar.point]
+    if not bars:
+        return None
+    names_in = 0.45 + max(_length_in(*name.split(" ", 1)) for name in rows)
+    width = names_in + len(PHASES) * (BARS + WORDS)
+    title = title_line(TITLE, run, found, [])
+    notes = _notes(bars)
+    body = ROW * len(rows)
+    height = heading_height(title, width) + HEAD + body + FOOT + footnote_height(notes, width)
+    figure = new_figure(width, height)
+    heading(figure, title)
+    bottom = FOOT + footnote_height(notes, width)
+    times = [t / b.tokens for b in bars if b.point for t in (b.point.time_s, b.point.bound_s) if t]
+    limits = (min(times) / 1.5, max(times) * 1.2)
+    for number, (phase, words) in enumerate(PHASES.items()):
+        axes = panel(figure, names_in + number * (BARS + WORDS), bottom, BARS, body)
+        _draw_phase(axes, phase, rows, limits)
+        _head_columns(axes)
+        axes.set_title(words, loc="left", fontsize=10.5, pad=20)
+        if number == 0:
+            _name_rows(axes, rows, names_in)
+    footnote(figure, notes)
+    return figure
+
+
+def rows_of(found: Iterable[Point], cells: Iterable[Cell]) -> dict[str, Row]:
+    """The models in their own order, each with the bars that its series ask for.
+
+    A bar is the fastest implementation without a flag; where all have one, the fastest of those.
+    """
+    fastest: dict[str, Point] = {}
+    for point in found:
+        best = fastest.get(point.series)
+        if best is None or _rank(point) < _rank(best):
+            fastest[point.series] = point
+    rows: dict[str, Row] = {}
+    # Encoders have no decode: the order in which the prompts come is that of the table.
+    for cell in sorted(cells, key=lambda cell: "prefill" not in cell.series):
+        if label := read_label(cell.series):
+            row = rows.setdefault(label.row, {})
+            point = fastest.get(cell.series)
+            row[label.phase, label.part] = Bar(label, point, "" if point else cell.status)
+            if not cell.problem.causal:
+                for part in PARTS:
+                    row.setdefault(("decode", part), Bar(label, None, "an encoder: no decode"))
+    return rows
+
+
+def _rank(point: Point) -> tuple[bool, float]:
+    return bool(point.flags), point.time_s
+
+
+def _draw_phase(axes: Axes, phase: str, rows: dict[str, Row], limits: tuple[float, float]) -> None:
+    axes.set_xlim(*limits)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    log_axis(axes, "x", round_ticks(*limits, at_most=6), lambda value: quantity(value, "s", 1))
+    axes.set_yticks([])
+    axes.tick_params(labelsize=8.5)
+    axes.set_xlabel("time per token (median)")
+    for number, row in enumerate(rows.values()):
+        if number % 2:
+            axes.axhspan(number - 0.5, number + 0.5, color="#F7F7F7", zorder=0)
+        missing = [bar for part in PARTS if (bar := row.get((phase, part))) and not bar.point]
+        if len({bar.why for bar in missing}) == 1 and len(missing) == len(PARTS):
+            _write(axes, 0.02, number, missing[0].why, color=GREY)
+            continue
+        for part, y in (("layer", number - 0.2), ("core", number + 0.2)):
+            bar = row.get((phase, part))
+            if bar and bar.point:
+                _draw_bar(axes, bar, bar.point, part, y)
+            elif bar:
+                _write(axes, 0.02, y, bar.why, color=GREY)
+
+
+def _draw_bar(axes: Axes, bar: Bar, point: Point, part: str, y: float) -> None:
+    colour, ink = PARTS[part]
+    left = axes.get_xlim()[0]
+    time_s = point.time_s / bar.tokens
+    axes.barh(
+        y,
+        time_s - left,
+        left=left,
+        height=0.32,
+        color="white" if point.flags else colour,
+        edgecolor=colour,
+        linewidth=0.9,
+        gid=f"point-{point.cell}-{point.suite}",
+    )
+    if point.bound_s:
+        bound_s = point.bound_s / bar.tokens
+        axes.plot([bound_s] * 2, [y - 0.2, y + 0.2], color="black", linewidth=1.4, gid="bound")
+    share = "–" if point.share is None else f"{100 * point.share:.0f} %"
+    length = f"T {count_name(bar.label.T)}"
+    if bar.label.own_T != bar.label.T:
+        length += f" of {count_name(bar.label.own_T)}"
+    _write(axes, _COLUMNS["time"], y, quantity(time_s, "s"), ha="right", color=ink)
+    _write(axes, _COLUMNS["share"], y, share, ha="right", color=ink, fontweight="bold")
+    _write(axes, _COLUMNS["length"], y, f"{length}, {point.implementation}", color=GREY)
+
+
+def _head_columns(axes: Axes) -> None:
+    """The key of the colours, and what the columns of words are."""
+    for x, part in ((0.0, "layer"), (0.2, "core")):
+        _write(axes, x, _HEADING_Y, part, color=PARTS[part][1], fontweight="bold")
+    _write(axes, _COLUMNS["time"], _HEADING_Y, "time", ha="right", color=GREY)
+    _write(axes, _COLUMNS["share"], _HEADING_Y, "bound", ha="right", color=GREY)
+
+
+def _write(axes: Axes, x: float, y: float, words: str, **look: Any) -> None:
+    """Small words at x in widths of the panel and y in rows."""
+    text = axes.text(x, y, words, transform=axes.get_yaxis_transform(), clip_on=False)
+    text.set(**({"fontsize": 8, "va": "center_baseline", "gid": "label"} | look))
+
+
+def _name_rows(axes: Axes, rows: dict[str, Row], names_in: float) -> None:
+    """Each model's name and kind of attention, left of the bars."""
+    for number, name in enumerate(rows):
+        model, _, variant = name.partition(" ")
+        _write(axes, (0.15 - names_in) / BARS, number, model, fontsize=9)
+        _write(axes, -0.1 / BARS, number, variant, ha="right", color=GREY)
+
+
+def _length_in(model: str, variant: str) -> float:
+    """Inches that a row's two names take."""
+    return 0.076 * len(model) + 0.066 * len(variant)
+
+
+def _notes(bars: Sequence[Bar]) -> list[str]:
+    """How to read it: what a bar is, the tick, a hollow bar, and lengths that are not the own."""
+    shown = [bar.point for bar in bars if bar.point]
+    clocks = " and ".join(sorted({CLOCK_NAMES.get(p.clock, p.clock) for p in shown}))
+    caches = "/".join(sorted({p.cache for p in shown}))
+    flagged = sum(bool(p.flags) for p in shown)
+    batches = sorted({p.problem.B for p in shown})
+    batch = f"{batches[0]} to {batches[-1]}" if len(batches) > 1 else str(batches[0])
+    names = len({p.implementation for p in shown})
+    return [
+        f"Median time of a call over its tokens (B {batch}), clock: {clocks}, cache {caches}"
+        + ("; of each problem the fastest implementation that was measured." if names > 1 else "."),
+        "Logarithmic: compare the ends of bars, not their lengths. Black: the roofline bound, and "
+        "the part of it that was reached. A layer is projections, core and output projection.",
+        "T 128 of 4k: shorter than the model's own length, at full width."
+        if any(bar.label.own_T != bar.label.T for bar in bars)
+        else "",
+        f"Hollow: flagged, left out of every ratio ({flagged})." if flagged else "",
+    ]
