@@ -26,10 +26,10 @@ WRAPPED = """
 _shipped_blocks = blocks_for
 
 
-def blocks_for(capability, d, element_bytes):
+def blocks_for(*arguments):
     from dataclasses import replace
 
-    blocks = _shipped_blocks(capability, d, element_bytes)
+    blocks = _shipped_blocks(*arguments)
     return replace(blocks, {change})
 """
 
@@ -49,18 +49,23 @@ class Checkout:
 
     def call(self, *arguments: str) -> tuple[int, str]:
         """Run `python -m …` → its exit code and the last line of its output."""
-        command = [sys.executable, "-m", *arguments]
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True
-        )
+        done = self.run(*arguments)
         lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or [""]
         return done.returncode, lines[-1]
 
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `python -m …` to its end."""
+        command = [sys.executable, "-m", *arguments]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True
+        )
+
     def gate(self) -> tuple[int, str]:
         """Compile afresh and judge."""
-        code, last = self.call("suites", "static", *ONLY)
+        done = self.run("suites", "static", *ONLY)
         # 1: some default block does not compile, which is for the gate to tell.
-        assert code in (0, 1), last
+        assert done.returncode in (0, 1), done.stderr
+        assert "\nrun: " in done.stderr, f"no run was written: {done.stderr[-2000:]}"
         return self.call("results", "gate", "--static")
 
     def edit(self, file: str, change) -> str:
