@@ -56,6 +56,27 @@ def test_the_bounds_are_those_of_the_baseline():
     assert looked_up == 8
 
 
+OF_B200 = re.compile(
+    r"\| (?P<kernel>keys|queries) \([^)]+\) \| (?P<d_h>\d+) \| [^|]+ "
+    r"\| (?P<mma>\d+) \| (?P<mufu>\d+) \| (?P<shared>\d+) \| (?P<bound>\d+) % \| (?P<limit>\w+) \|"
+)
+
+
+def test_what_limits_the_backward_on_b200_follows_from_its_cycles_and_is_in_the_baseline():
+    accepted = {
+        (one.kernel, one.arch, one.d_h): one for one in read_baselines() if one.triton == "3.7.1"
+    }
+    rows = [match.groupdict() for match in OF_B200.finditer(TEXT)]
+    assert len(rows) == 4
+    for row in rows:
+        cycles = {pipe: int(row[pipe]) for pipe in ("mma", "mufu", "shared")}
+        assert row["limit"] == max(cycles, key=lambda pipe: cycles[pipe]), row
+        assert int(row["bound"]) == round(100 * cycles["mma"] / max(cycles.values())), row
+        one = accepted[f"triton_flash_backward_{row['kernel']}", "sm_100", int(row["d_h"])]
+        assert one.overlap_percent is not None
+        assert (int(row["bound"]), row["limit"]) == (round(one.overlap_percent), one.limited_by)
+
+
 def test_every_verdict_is_explained_with_its_exit_code():
     told: dict[str, int] = {}
     for names, code in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|[^|]*\| (\d) \|$", TEXT, re.M):
