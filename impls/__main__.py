@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -112,6 +112,7 @@ def _described(
     return {
         "implementation": implementation.name,
         "summary": implementation.summary,
+        "operator": implementation.operator,
         "version": version,
         "device": device,
         "available": not reasons,
@@ -130,8 +131,10 @@ def _check(given: argparse.Namespace) -> int:
     from impls.interface import interpreted
     from impls.interface.availability import availability
     from impls.interface.conformance import Conformance, conformance
+    from impls.interface.problem import SOFTMAX
     from impls.interface.registry import select
     from impls.interface.tables import print_conformance, summary
+    from impls.layer.operator_check import operator_conformance
 
     started = time.perf_counter()
     # Thousands of calls of microseconds: a second thread waits for the first, and for every
@@ -153,13 +156,15 @@ def _check(given: argparse.Namespace) -> int:
             result, reasons = interpreted.finish(one, children[name])
         elif reasons := availability(one, device):
             result = None
+        elif one.operator != SOFTMAX:
+            result = operator_conformance(one, device, progress=_counted(name))
         else:
             is_interpreted = one.proven_in == "interpreter" and interpreted.is_interpreting()
             result = conformance(
                 one,
                 device,
                 where="interpreter" if is_interpreted else "device",
-                progress=lambda done, of, name=name: _progress(f"{name}: check {done} of {of}"),
+                progress=_counted(name),
             )
         if result is None:
             unavailable[name] = reasons
@@ -194,6 +199,10 @@ def _device(asked: str) -> str:
     if chosen.notice:
         print(f"WARNING: {chosen.notice}", file=sys.stderr)
     return chosen.device
+
+
+def _counted(name: str) -> Callable[[int, int], None]:
+    return lambda done, of: _progress(f"{name}: check {done} of {of}")
 
 
 def _progress(text: str) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from impls.interface.problem import SOFTMAX
 from reports.style import CLOCK_NAMES, LEVEL_NAMES, Unit, plural, unit_for
 from results.interval import MEANING, half_width_text
 from results.phrases import DTYPE_NAMES
@@ -132,6 +133,9 @@ def shared_parts(cells: Sequence[Cell]) -> str:
     dtypes = {p.dtype for p in problems}
     if len(dtypes) == 1:
         named.append(DTYPE_NAMES[dtypes.pop()])
+    operators = {p.operator for p in problems}
+    if len(operators) == 1 and operators != {SOFTMAX}:
+        named.append(f"operator={operators.pop()} (not softmax)")
     return " ".join(named)
 
 

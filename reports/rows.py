@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from impls.interface.problem import SOFTMAX
 from reports.columns import Column, columns
 from reports.style import plural
 from results.run import Run
@@ -23,6 +24,8 @@ def in_reading_order(cells: Iterable[Cell]) -> list[Cell]:
         problem = cell.problem
         sizes = (problem.T_kv, problem.T_q, problem.H, problem.H_kv, problem.d_h, problem.B)
         sweep = (cell.suite != "sequence_length", cell.suite, problem.causal, cell.series)
+        # What computes something else stands apart, whatever its time.
+        sweep += (problem.operator != SOFTMAX, problem.operator)
         time_s = cell.time_s if cell.time_s is not None else float("inf")
         kind = (cell.pass_, problem.dtype, cell.cache, cell.clock, cell.launch)
         urgency = 0 if cell.timing else _URGENCY.index(cell.status)

@@ -40,8 +40,9 @@ def terminal(run: Run, width: int = 80) -> str:
     for cell in in_reading_order(cell for cell in run.cells if cell.timing):
         problem = cell.problem
         key = (cell.suite, cell.series, problem.dtype, cell.pass_, cell.cache, cell.clock)
-        sweeps.setdefault((*key, str(problem.causal), str(cell.launch)), []).append(cell)
-    for (suite, series, _, pass_, cache, clock, causal, launch), cells in sweeps.items():
+        key += (str(problem.causal), problem.operator, str(cell.launch))
+        sweeps.setdefault(key, []).append(cell)
+    for (suite, series, _, pass_, cache, clock, causal, _, launch), cells in sweeps.items():
         mask = "causal" if causal == "True" else "full"
         name = series if mask in series else f"{series}, {mask}".strip(", ")
         title = name if name.startswith(suite) else f"{suite}: {name}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
+from impls.interface.problem import SOFTMAX
 from results.causal import causal_saving
 from results.contest import absent, broadest_contest, same_sweep
 from results.finding import Finding, finding
@@ -54,8 +55,12 @@ def fastest(run: Run) -> Finding | None:
 
 
 def closest_to_bound(run: Run) -> Finding | None:
-    """The cell with the best share of its measured bound, and what binds it."""
-    known = [(p, c) for c in run.comparable_cells if (p := c.percent_of_bound) is not None]
+    """The cell with the best share of its measured bound, and what binds it.
+
+    Of softmax attention: another operator has another bound, and no rank here.
+    """
+    cells = (c for c in run.comparable_cells if c.problem.operator == SOFTMAX)
+    known = [(p, c) for c in cells if (p := c.percent_of_bound) is not None]
     if not known:
         return None
     percent, cell = max(known, key=lambda item: item[0])

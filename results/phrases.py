@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from impls.interface.problem import SOFTMAX
 from results.run import Run
 from results.schema import TIMED, Cell
 
@@ -36,6 +37,7 @@ def where(cell: Cell, run: Run, *, tells_masking: bool = True) -> str:
     sizes += [f"d_v {p.d_v}"] if p.d_v != p.d_h else []
     sizes.append(DTYPE_NAMES[p.dtype])
     sizes += [f"window {p.window}"] if p.window is not None else []
+    sizes += [f"operator {p.operator}"] if p.operator != SOFTMAX else []
     if p.layout != "bhtd" or varies(lambda c: c.problem.layout):
         sizes.append(p.layout)
     return f"{', '.join(words)} ({', '.join(sizes)})"

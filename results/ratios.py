@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
+from impls.interface.problem import SOFTMAX
 from results.run import Run
 from results.schema import Cell
 
@@ -58,10 +59,12 @@ def times_baseline(cell: Cell, baselines: dict[Kind, Cell]) -> float | None:
 def why_no_ratio(cell: Cell, run: Run) -> str:
     """What the baseline lacks where a row that is not in doubt has no ratio to it, else "".
 
-    "not measured there", or the flags or status it has there.
+    "not measured there", or the flags or status it has there; or that it computes something else.
     """
     if not cell.is_comparable:
         return ""
+    if cell.problem.operator != SOFTMAX:
+        return f"another operator than {cell.problem.operator}"
     same = [c for c in run.cells if c.implementation == run.baseline and kind(c) == kind(cell)]
     if any(other.is_comparable for other in same):
         return ""

@@ -70,8 +70,9 @@ def _tiny_problem(implementation: Implementation, device: str) -> Problem:
     can = implementation.capabilities
     step = can.d_h_multiple_of
     d_h = min(64, can.max_d_h or 64) // step * step or step
+    plain = Problem(B=1, T_q=16, T_kv=16, H=2, d_h=d_h, operator=implementation.operator)
     candidates = [
-        Problem(B=1, T_q=16, T_kv=16, H=2, d_h=d_h, dtype=dtype, causal=causal, layout=layout)
+        plain.with_(dtype=dtype, causal=causal, layout=layout)
         for dtype in can.dtypes
         for causal in (False, True)
         for layout in can.layouts

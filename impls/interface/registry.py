@@ -7,6 +7,7 @@ import importlib.metadata
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import replace
+from types import ModuleType
 
 import impls
 from impls.interface.attention import Implementation
@@ -14,6 +15,8 @@ from impls.interface.brought import bring
 
 ENTRY_POINT_GROUP = "attnbench.impls"
 _NOT_IMPLEMENTATIONS = ("interface", "layer", "__main__")
+# Where the implementations of other operators than softmax attention are declared.
+_OTHER_OPERATORS = "layer"
 
 
 def implementations(brought: Sequence[str] = ()) -> dict[str, Implementation]:
@@ -58,15 +61,21 @@ def select(names: Sequence[str], brought: Sequence[str] = ()) -> dict[str, Imple
 
 
 def _declared_here() -> list[Implementation]:
+    package = importlib.import_module(f"impls.{_OTHER_OPERATORS}")
+    return [*_declared_in(impls), *_declared_in(package)]
+
+
+def _declared_in(package: ModuleType) -> list[Implementation]:
+    """The module-level constants of a folder's modules, in the modules' order."""
     found = []
-    for module_info in pkgutil.iter_modules(impls.__path__):
-        if module_info.name in _NOT_IMPLEMENTATIONS:
+    for module_info in pkgutil.iter_modules(package.__path__):
+        if package is impls and module_info.name in _NOT_IMPLEMENTATIONS:
             continue
-        module = importlib.import_module(f"impls.{module_info.name}")
-        source = f"impls/{module_info.name}" + ("" if module_info.ispkg else ".py")
+        name = f"{package.__name__}.{module_info.name}"
+        source = name.replace(".", "/") + ("" if module_info.ispkg else ".py")
         found += [
             replace(value, source=source)
-            for value in vars(module).values()
+            for value in vars(importlib.import_module(name)).values()
             if isinstance(value, Implementation)
         ]
     return found

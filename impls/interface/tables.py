@@ -14,7 +14,7 @@ from rich.text import Text
 from impls.interface.attention import NEEDS, Implementation, reasons_against
 from impls.interface.conformance import Conformance
 from impls.interface.conformance_trial import Outcome
-from impls.interface.problem import Problem
+from impls.interface.problem import SOFTMAX, Problem
 
 RAISED = "raised "
 _MOST_SHOWN = 8
@@ -27,7 +27,8 @@ def supports(implementation: Implementation, device: str) -> list[str]:
     Each word is one tiny problem that it has no more against than against the plain one.
     """
     can = implementation.capabilities
-    plain = Problem(B=1, T_q=16, T_kv=16, H=2, d_h=64, dtype=can.dtypes[0])
+    plain = Problem(B=1, T_q=16, T_kv=16, H=2, d_h=64, operator=implementation.operator)
+    plain = plain.with_(dtype=can.dtypes[0])
     anyway = set(reasons_against(implementation, plain, device))
 
     def has(problem: Problem, needs: Sequence[str] = ()) -> bool:
@@ -62,6 +63,8 @@ def print_implementations(
     table.add_column("supports, or why it is not available", ratio=1)
     for implementation, version, reasons in rows:
         text = "; ".join(reasons) if reasons else ", ".join(supports(implementation, device))
+        if implementation.operator != SOFTMAX:
+            text = f"another operator, {implementation.operator}: {text}"
         here = "no" if reasons else "yes"
         table.add_row(implementation.name, here, escape(version), escape(text))
     console.print(table)

@@ -15,7 +15,7 @@ from impls.interface import device_rates
 from impls.interface.cost import CONVENTIONS, Cost, cost
 from impls.interface.device_rates import DeviceRates
 from impls.interface.layer_shape import Latent, LayerShape, ModelShape
-from impls.interface.problem import DTYPES, PASSES, Problem
+from impls.interface.problem import DTYPES, PASSES, SOFTMAX, Problem
 from impls.interface.terminal import UNKNOWN, plain_table, show
 from impls.layer.card import card
 from impls.layer.card_table import print_card
@@ -98,7 +98,14 @@ def run(given: argparse.Namespace) -> int:
 def _run_problem(given: argparse.Namespace) -> int:
     problem = Problem.parse(given.problem)
     convention = given.flop_convention or CONVENTIONS[0]
-    costs: dict[str, Cost] = {pass_: cost(problem, pass_, convention) for pass_ in PASSES}
+    if problem.operator != SOFTMAX:
+        # Its module needs torch, which nothing else that is counted here does.
+        from impls.layer.lineage import operator_of
+
+        costs = {"forward": operator_of(problem).cost(problem)}
+        convention = costs["forward"].flop_convention
+    else:
+        costs = {pass_: cost(problem, pass_, convention) for pass_ in PASSES}
     if given.json:
         passes = {p: asdict(c) | {"flop_per_byte": c.intensity} for p, c in costs.items()}
         _print_json({"problem": problem.to_json(), "passes": passes})

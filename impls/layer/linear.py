@@ -10,7 +10,9 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from impls.layer.lineage import Operator, Weights, row_by_row
+from impls.interface.cost import Cost, compulsory_bytes, visible_pairs
+from impls.interface.problem import Problem
+from impls.layer.lineage import Operator, Weights, computed_by, queries_with_keys, row_by_row
 
 # Within a chunk pairs are computed, T · CHUNK of them; between chunks the state stands for them.
 CHUNK = 64
@@ -83,15 +85,38 @@ def chunked(
 
 
 def formula(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    rows: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The weights φ(q_i)·φ(k_j) divided by their sum, query by query in float64."""
+    """The weights φ(q_i)·φ(k_j) divided by their sum, query by query."""
 
     def weights_of(query: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        similarity = (feature_map(query) * feature_map(keys)).sum(-1)
+        similarity = (query * keys).sum(-1)
         return similarity / similarity.sum(-1, keepdim=True)
 
-    return row_by_row(weights_of, q, k, v, causal=causal)
+    features = feature_map(q), feature_map(k)
+    return row_by_row(weights_of, *features, v, causal=causal, rows=rows)
+
+
+def cost(problem: Problem) -> Cost:
+    """The counts of the recurrence: no term in T_q·T_kv, and causal saves nothing.
+
+    Each key adds d_h·d_v products to the state and each query reads it; the sum of the weights, one
+    column in d_v + 1, is not counted, as a softmax's is not. φ takes an exponential an element.
+    """
+    heads, d_h = problem.B * problem.H, problem.d_h
+    tokens = queries_with_keys(problem) + problem.T_kv
+    return Cost(
+        pairs=visible_pairs(problem),
+        flop=2 * heads * tokens * d_h * problem.d_v,
+        flop_convention="exact",
+        exp=heads * tokens * d_h,
+        compulsory_bytes=compulsory_bytes(problem),
+    )
 
 
 def _seen(keys: torch.Tensor, values: torch.Tensor) -> State:
@@ -112,22 +137,13 @@ def _weights(d_h: int, generator: torch.Generator) -> Weights:
     return {}
 
 
-_COMPUTES = "Σ_j φ(q_i)·φ(k_j) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = elu(x) + 1"
-_SOURCE = "Katharopoulos et al. 2020, sections 3.2 to 3.4; https://arxiv.org/abs/2006.16236"
-
-linear_recurrent = Operator(
-    name="linear_recurrent",
-    computes=_COMPUTES,
-    source=_SOURCE,
-    forward=recurrent,
+linear = Operator(
+    name="linear",
+    computes="Σ_j φ(q_i)·φ(k_j) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = elu(x) + 1",
+    source="Katharopoulos et al. 2020, sections 3.2 to 3.4; https://arxiv.org/abs/2006.16236",
     formula=formula,
     weights=_weights,
+    cost=cost,
 )
-linear_chunked = Operator(
-    name="linear_chunked",
-    computes=_COMPUTES,
-    source=_SOURCE,
-    forward=chunked,
-    formula=formula,
-    weights=_weights,
-)
+linear_chunked = computed_by(linear, "linear_chunked", chunked)
+linear_recurrent = computed_by(linear, "linear_recurrent", recurrent)

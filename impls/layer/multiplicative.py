@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from impls.layer.lineage import Operator, Weights, row_by_row, softmax_of
+from impls.interface.cost import Cost, compulsory_bytes, visible_pairs
+from impls.interface.problem import DTYPE_BYTES, Problem
+from impls.interface.unfused import scratch_bytes
+from impls.layer.lineage import (
+    Operator,
+    Weights,
+    computed_by,
+    queries_with_keys,
+    row_by_row,
+    softmax_of,
+)
 
 
 def forward(
@@ -20,15 +30,33 @@ def forward(
 
 
 def formula(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, **weights
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    W: torch.Tensor,
+    causal: bool = False,
+    rows: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The same, query by query in float64."""
-    W = weights["W"].double()
+    """The same, query by query."""
 
     def weights_of(query: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        return torch.softmax((query * (keys @ W.T)).sum(-1), -1)
+        return torch.softmax((query * keys).sum(-1), -1)
 
-    return row_by_row(weights_of, q, k, v, causal=causal)
+    return row_by_row(weights_of, q, k @ W.T, v, causal=causal, rows=rows)
+
+
+def cost(problem: Problem) -> Cost:
+    """The counts of the forward: those of dot products, and a matrix for each query before."""
+    pairs, heads, d_h = visible_pairs(problem), problem.B * problem.H, problem.d_h
+    flop = 2 * pairs * (d_h + problem.d_v) + 2 * queries_with_keys(problem) * d_h * d_h
+    return Cost(
+        pairs=pairs,
+        flop=heads * flop,
+        flop_convention="exact",
+        exp=heads * pairs,
+        compulsory_bytes=compulsory_bytes(problem) + d_h * d_h * DTYPE_BYTES[problem.dtype],
+    )
 
 
 def _weights(d_h: int, generator: torch.Generator) -> Weights:
@@ -40,7 +68,8 @@ multiplicative = Operator(
     name="multiplicative",
     computes="softmax over j of q_iᵀ W k_j, times v",
     source='Luong, Pham and Manning 2015, section 3.1, "general"; https://arxiv.org/abs/1508.04025',
-    forward=forward,
     formula=formula,
     weights=_weights,
+    cost=cost,
 )
+plainly = computed_by(multiplicative, "multiplicative", forward, scratch_bytes)

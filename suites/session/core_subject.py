@@ -9,7 +9,7 @@ import torch
 
 from impls.interface import cost
 from impls.interface.check import Check, check_output, poisoned_empty
-from impls.interface.inputs import copy_of, make_inputs, put_back
+from impls.interface.inputs import Inputs, copy_of, make_inputs, put_back
 from impls.interface.problem import Problem
 from impls.interface.reference import Reference, reference
 from suites.session.call import Call
@@ -24,8 +24,12 @@ class CoreSubject:
         """Both are made here, outside any clock."""
         self.problem, self._device = problem, device
         self._inputs = make_inputs(problem, device)
-        self._expected = reference(self._inputs, problem, gradients=backward)
+        self._expected = self.expected_of(self._inputs, backward)
         self._before = copy_of(self._inputs)
+
+    def expected_of(self, inputs: Inputs, backward: bool) -> Reference:
+        """What a call should give of these inputs, in float64."""
+        return reference(inputs, self.problem, gradients=backward)
 
     def call(self, cell: Cell, seed: int = 0) -> Call:
         """A call of the cell's implementation; another seed is on inputs of its own."""

@@ -69,6 +69,7 @@ def _read(config: pytest.Config) -> Asked:
     from suites.session.resume import resume
 
     given = session_options.read(config)
+    _refuse_unknown_operators(given)
     _refuse_xdist(config)
     resumed = resume(given.store, given.resume) if given.resume else None
     if resumed is not None:
@@ -93,6 +94,15 @@ def _read(config: pytest.Config) -> Asked:
     if given.cache == "graph" and chosen.device != "cuda":
         raise ValueError("--cache graph is CUDA's: on a CPU give hot or cold")
     return Asked(given, chosen, select(names, given.brought), resumed, unasked)
+
+
+def _refuse_unknown_operators(given: session_options.Options) -> None:
+    from impls.interface.problem import SOFTMAX, Problem
+    from impls.layer.lineage import operator_of
+
+    for problem in map(Problem.parse, given.problems or ()):
+        if problem.operator != SOFTMAX:
+            operator_of(problem)
 
 
 def _refuse_xdist(config: pytest.Config) -> None:
@@ -128,7 +138,11 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def _cells(this: Asked, suite: str, series: list[Any]) -> list[Any]:
-    """The cells of some series, without those of a baseline that nobody is set against."""
+    """The cells of some series, without those of a baseline that nobody is set against.
+
+    Nor is an implementation tried on problems of an operator that is not its own, unless it was
+    asked for by name and the problem was given.
+    """
     from impls.interface.attention import reasons_against
     from suites.session.sweep import cells
 
@@ -145,6 +159,9 @@ def _cells(this: Asked, suite: str, series: list[Any]) -> list[Any]:
     beside = [i for name, i in this.implementations.items() if name not in this.unasked]
 
     def is_wanted(cell: Any) -> bool:
+        one = cell.implementation
+        if one.operator != cell.problem.operator:
+            return one.name in this.named and suite == "given"
         if cell.implementation.name not in this.unasked:
             return True
         return not all(reasons_against(i, cell.problem, device) for i in beside)
