@@ -8,18 +8,25 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from suites.supervisor import command as supervised
+
 _CEILINGS = """examples:
   python -m suites ceilings
   python -m suites ceilings --threads 2 --fresh --json > ceilings.json
 """
 _EXAMPLES = """examples:
-  python -m suites ceilings
+  python -m suites run heads --launches 5
   python -m suites static --arch sm_90
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; → its exit code: 0 done, 2 usage."""
+    """Run one command; → its exit code: 0 done, 2 usage; `run` and `resume` have more."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["run"]:
+        return supervised.run(given[1:])
+    if given[:1] == ["resume"]:
+        return supervised.resume(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m suites",
         description="Measure this machine, and read kernels compiled for others.",
@@ -27,9 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # Most of their options are pytest's: they read them themselves, above.
+    commands.add_parser("run", help=supervised.RUN_HELP)
+    commands.add_parser("resume", help=supervised.RESUME_HELP)
     _add_ceilings(commands)
     _add_static(commands)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     return options.run(options)
 
 

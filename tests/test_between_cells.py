@@ -14,7 +14,7 @@ from impls.interface.problem import Problem
 from impls.naive import naive
 from suites.measure import allocator
 from suites.measure.samples import Settings
-from suites.session import session as session_module
+from suites.session import trials
 from suites.session.cell import Conditions, measure_cell
 from suites.session.options import Options
 from suites.session.session import Session
@@ -97,7 +97,7 @@ def test_a_kernel_that_spoils_its_inputs_and_fails_spoils_no_other(monkeypatch, 
             raise RuntimeError("spilled")
         return naive.forward(q, k, v, **arguments)
 
-    monkeypatch.setattr(session_module, "ceilings_for", lambda *_, **__: ROOFS)
+    monkeypatch.setattr(trials, "ceilings_for", lambda *_, **__: ROOFS)
     # For the whole process, and for good: not while other tests are in it.
     monkeypatch.setattr(allocator, "make_steady", allocator.policy)
     before, spoiler, after = (

@@ -36,9 +36,13 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
         raise unwritable(path, error) from error
 
 
-def unwritable(path: Path, error: OSError) -> OSError:
+class Unwritable(OSError):
+    """What was to be kept could not be written: the disk is full, or may only be read."""
+
+
+def unwritable(path: Path, error: OSError) -> Unwritable:
     """The same error, saying what could not be written and why."""
-    return OSError(error.errno, f"cannot write {path}: {error.strerror}")
+    return Unwritable(error.errno, f"cannot write {path}: {error.strerror}")
 
 
 def finite(value: Any, where: str = "") -> tuple[Any, list[str]]:

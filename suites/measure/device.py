@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 import torch
 
 from suites.measure import nvml, processor
@@ -64,6 +65,27 @@ def empty_cache(device: str) -> None:
     """Give the allocator's unused memory back; on a CPU nothing is kept by torch."""
     if device == "cuda":
         torch.cuda.empty_cache()
+
+
+def held_bytes(device: str) -> int:
+    """Bytes this process holds already, which another cell may be given."""
+    if device == "cuda":
+        return torch.cuda.memory_reserved()
+    return psutil.Process().memory_info().rss
+
+
+def reason_unusable(device: str) -> str | None:
+    """Why nothing more can be computed by this process; None when a trivial call works.
+
+    A kernel that reads beyond its memory spoils the CUDA context for all that follow it.
+    """
+    if device != "cuda":
+        return None
+    try:
+        torch.ones(1, device=device).add_(1).item()
+    except RuntimeError as error:
+        return f"the device is lost to this process: {str(error).strip().splitlines()[0]}"
+    return None
 
 
 def state(device: str) -> dict[str, float | None]:

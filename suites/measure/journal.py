@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +22,11 @@ RUN = "run.json"
 RUNNING = "running.json"
 _LOCK = ".lock"
 _MOST_SAMPLES = 1000
+DECIDED = ("decision", "reason", "estimate_s", "memory_bytes")
+"""What the plan's entry of a cell has beside its identity."""
+
+
+_OPEN: weakref.WeakSet[RunDirectory] = weakref.WeakSet()
 
 
 class RunDirectory:
@@ -29,15 +36,21 @@ class RunDirectory:
     of it. Use it in a `with` statement, or call `close`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: int | None = None) -> None:
         """Take the lock of an existing run directory, to start or to resume it.
+
+        `lock` is the file descriptor of one that is held already, by a process that this one
+        writes for.
 
         Raises:
             OSError: the directory cannot be written.
             ValueError: another process is writing this run.
         """
         self.path = path
-        self._lock = _lock(path)
+        self._writer = os.getpid()
+        self._lock = _lock(path) if lock is None else os.fdopen(lock, "ab", closefd=False)
+        self._is_lent = lock is not None
+        _OPEN.add(self)
         try:
             self._cells: IO[bytes] = (path / CELLS).open("ab")
             self._end_broken_line()
@@ -77,14 +90,23 @@ class RunDirectory:
         """Replace `run.json`; numbers that are not finite become null."""
         write_json(self.path / RUN, finite(run)[0])
 
-    def start(self, cell: str, implementation: str, problem_id: str, pass_: str) -> None:
+    @property
+    def lock(self) -> int:
+        """The file descriptor of the lock, for a child to write this run under it."""
+        return self._lock.fileno()
+
+    def start(
+        self, cell: str, implementation: str, problem_id: str, pass_: str, launch: int = 1
+    ) -> None:
         """Name the cell that is about to be measured, so that a crash is known by name."""
+        self._end_copies()
         process = psutil.Process()
         record = {
             "cell": cell,
             "implementation": implementation,
             "problem_id": problem_id,
             "pass": pass_,
+            "launch": launch,
             "pid": process.pid,
             "pid_started": process.create_time(),
             "started_utc": utc_now(),
@@ -97,6 +119,7 @@ class RunDirectory:
         Raises:
             OSError: the disk refused; what stood in the journal stays, this line is not in it.
         """
+        self._end_copies()
         line = (line_of(cell) + "\n").encode()
         length = self._cells.seek(0, os.SEEK_END)
         try:
@@ -110,11 +133,15 @@ class RunDirectory:
 
     def finished(self) -> None:
         """No cell is being measured any more."""
+        self._end_copies()
         (self.path / RUNNING).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Give the directory back to others."""
         self._cells.close()
+        if not self._lock.closed and not self._is_lent:
+            # By name: a process that was started meanwhile may have the lock open still.
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._lock.close()
 
     def __enter__(self) -> RunDirectory:
@@ -122,6 +149,11 @@ class RunDirectory:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _end_copies(self) -> None:
+        """End a process that a kernel forked and that comes here in its parent's place."""
+        if os.getpid() != self._writer:
+            os._exit(1)
 
     def _end_broken_line(self) -> None:
         """Set a line that a crash cut off apart from the next one."""
@@ -136,13 +168,11 @@ class RunDirectory:
 
     def _take_back(self, length: int) -> None:
         """Drop a half-written line, in the buffer and in the file."""
-        os.truncate(self.path / CELLS, length)
         descriptor = os.open(self.path / CELLS, os.O_WRONLY | os.O_APPEND)
-        try:
-            # The old writer's buffer still holds the line; closing it may fail as writing did.
+        # The old writer's buffer still holds some of the line, and closing it may write that.
+        with suppress(OSError):
             self._cells.close()
-        except OSError:
-            os.truncate(self.path / CELLS, length)
+        os.truncate(descriptor, length)
         self._cells = os.fdopen(descriptor, "ab")
 
 
@@ -163,6 +193,16 @@ def line_of(cell: Mapping[str, Any]) -> str:
 def utc_now() -> str:
     """This moment as "2026-11-29T19:30:00Z"."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _let_go() -> None:
+    """In a forked copy: it must not keep a run locked when its parent is gone."""
+    for directory in list(_OPEN):
+        if not directory._lock.closed:
+            os.close(directory.lock)
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _lock(path: Path) -> IO[bytes]:

@@ -24,6 +24,7 @@ def header(
     machine_key: str,
     ceilings: Mapping[str, Any],
     plan: Iterable[Planned],
+    launches: int = 1,
 ) -> dict[str, Any]:
     """The header of a new run: environment, ceilings, settings and plan, complete in itself."""
     return {
@@ -50,6 +51,7 @@ def header(
             "brought": list(options.brought),
             "inputs": "normal, mean 0, deviation 1, seed 0",
         },
+        "launches": launches,
         "plan": [p.to_json() for p in plan],
         "counts": {},
     }

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from impls.interface.attention import Implementation
 from impls.interface.problem import Problem
-from suites.measure.journal import CELLS, RUN, RUNNING
+from suites.measure.journal import CELLS, RUNNING
 from suites.session.plan import Planned
+from suites.session.run_on_disk import find, read_header, record_of, text_of
 from suites.session.sweep import Cell
 
 
@@ -75,65 +75,29 @@ class Resumed:
 
 
 def resume(runs: Path, name: str) -> Resumed:
-    """The run called `name` under the folder `runs`, or the one at a path.
+    """The run called `name` under the folder `runs`, or the one at a path; see `run_on_disk`.
 
     Raises:
         ValueError: there is none; the message lists the newest ones.
     """
-    if name == "latest":
-        made = {p: _made(p) for p in runs.glob(f"*/*/{RUN}")}
-        name = max(made, key=lambda p: made[p]).parent.name if made else name
-    path = Path(name)
-    if not (path / RUN).is_file():
-        found = sorted(runs.glob(f"*/{name}*/{RUN}"))
-        if len(found) != 1:
-            newest = sorted((p.parent.name for p in runs.glob(f"*/*/{RUN}")), reverse=True)[:5]
-            known = f"; the newest are {', '.join(newest)}" if newest else f"; none in {runs}"
-            count = "no run" if not found else f"{len(found)} runs"
-            raise ValueError(f'--resume: {count} called "{name}"{known}')
-        path = found[0].parent
-    header = _header(path)
-    journal = path / CELLS
-    lines = _text(journal).splitlines() if journal.exists() else []
-    records = [record for line in lines if (record := _record(line))]
+    path = find(runs, name)
+    header = read_header(path)
+    lines = text_of(path / CELLS).splitlines()
+    records = [record for line in lines if (record := record_of(line))]
     # A cell that was looked at again has several lines: the last one counts.
-    latest = {record["cell"]: record for record in records}
-    done = frozenset(latest)
+    latest = {(record["cell"], record.get("launch", 1)): record for record in records}
+    done = frozenset(cell for cell, launch in latest if launch == 1)
     counts = Counter(str(record.get("status")) for record in latest.values())
-    running = path / RUNNING
-    lost = _record(_text(running)) if running.exists() else None
+    lost = record_of(text_of(path / RUNNING))
+    if lost and lost.get("launch", 1) != 1:
+        lost = None
     crashed = (e for e in header["plan"] if lost and e["cell"] == lost["cell"])
     return Resumed(
         path, header, done, counts, next((e for e in crashed if e["cell"] not in done), None)
     )
 
 
-def _made(path: Path) -> str:
-    """When a run was made, as its header says; a header that cannot be read is the oldest."""
-    header = _record(_text(path), needed=("created_utc",)) or {}
-    return str(header.get("created_utc", ""))
-
-
-def _header(path: Path) -> dict[str, Any]:
-    """What run.json says.
-
-    Raises:
-        ValueError: it is not the run.json of this schema version.
-    """
-    header = _record(_text(path / RUN), needed=("machine_key", "settings", "plan"))
-    if header is None or header.get("schema") != 1:
-        raise ValueError(f"{path / RUN} is no run of schema version 1: it cannot be resumed")
-    return header
-
-
-def _record(text: str, needed: tuple[str, ...] = ("cell",)) -> dict[str, Any] | None:
-    """The JSON object of a line or file; None when it is cut off, or another one."""
-    try:
-        found = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return None
-    return found if isinstance(found, dict) and set(needed) <= set(found) else None
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+def ordered(resumed: Resumed, cells: Collection[str]) -> Resumed:
+    """The run as a supervisor wants it gone on with: `cells` alone, and nothing judged here."""
+    others = frozenset(entry["cell"] for entry in resumed.header["plan"]).difference(cells)
+    return replace(resumed, done=others, crashed=None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from suites.measure.atomic_file import Unwritable
 from suites.session.options import store_folder
 from suites.session.selection import ROOT, asked, cell_of
 
@@ -36,6 +37,10 @@ def begin(session: pytest.Session) -> None:
         running.begin(found, this.options.store, tell, is_timed)
     except (ValueError, OSError) as error:
         raise pytest.UsageError(f"attnbench: {error}") from error
+    if running.directory is None:
+        # Only the plan was wanted.
+        session.items.clear()
+        return
     config.stash[_PROGRESS] = Progress(running.to_measure, _line_writer(reporter))
     if reporter is not None and config.get_verbosity() == 0:
         # Cells have lines of their own: pytest's line per file would stand between them.
@@ -70,7 +75,11 @@ def conclude(
     running = item.config.stash.get(SESSION, None)
     if running is None or call.excinfo is None or cell_of(item) is None:
         return report
-    closed = running.fail(call.excinfo.value)
+    error = call.excinfo.value
+    closed = running.fail(error)
+    if running.lost or isinstance(error, Unwritable):
+        # Nothing that follows could be measured, or kept.
+        item.session.shouldstop = running.lost or str(error)
     if closed is not None and closed[0] in SKIPPED_AS:
         report.outcome = "skipped"
         path, line, _ = item.location
@@ -94,8 +103,10 @@ def status_of(report: pytest.TestReport, config: pytest.Config) -> tuple[str, st
 
 
 def finished_run(config: pytest.Config) -> Path | None:
-    """The folder of the run that was just measured; None when there is none."""
+    """The folder of the run that was just measured; None where there is none to tell of."""
     running = config.stash.get(SESSION, None)
+    if running is not None and running.orders.is_supervised:
+        return None
     return running.directory.path if running is not None and running.directory else None
 
 

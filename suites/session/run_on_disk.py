@@ -1,0 +1,67 @@
+"""A run directory as it is found and read to go on with it: its header and its journal's lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from suites.measure.journal import RUN
+
+
+def find(runs: Path, name: str) -> Path:
+    """The folder of the run called `name` under the folder `runs`, or of the one at a path.
+
+    "latest" is the newest; a beginning of a name will do where it is one run's.
+
+    Raises:
+        ValueError: there is none, or several; the message lists the newest ones.
+    """
+    if name == "latest":
+        made = {p: _made(p) for p in runs.glob(f"*/*/{RUN}")}
+        name = max(made, key=lambda p: made[p]).parent.name if made else name
+    path = Path(name)
+    if (path / RUN).is_file():
+        return path
+    found = sorted(runs.glob(f"*/{name}*/{RUN}"))
+    if len(found) != 1:
+        newest = sorted((p.parent.name for p in runs.glob(f"*/*/{RUN}")), reverse=True)[:5]
+        known = f"; the newest are {', '.join(newest)}" if newest else f"; none in {runs}"
+        count = "no run" if not found else f"{len(found)} runs"
+        raise ValueError(f'{count} called "{name}"{known}')
+    return found[0].parent
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What run.json says.
+
+    Raises:
+        ValueError: it is not the run.json of this schema version.
+    """
+    header = record_of(text_of(path / RUN), needed=("machine_key", "settings", "plan"))
+    if header is None or header.get("schema") != 1:
+        raise ValueError(f"{path / RUN} is no run of schema version 1: it cannot be resumed")
+    return header
+
+
+def record_of(text: str, needed: tuple[str, ...] = ("cell",)) -> dict[str, Any] | None:
+    """The JSON object of a line or file; None when it is cut off, or another one."""
+    try:
+        found = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and set(needed) <= set(found) else None
+
+
+def text_of(path: Path) -> str:
+    """The text of a file, whatever a crash left in it; empty when there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _made(path: Path) -> str:
+    """When a run was made, as its header says; a header that cannot be read is the oldest."""
+    header = record_of(text_of(path), needed=("created_utc",)) or {}
+    return str(header.get("created_utc", ""))

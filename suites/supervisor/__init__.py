@@ -1,0 +1,1 @@
+"""Sweeps that survive: child processes that measure, and one that watches them."""

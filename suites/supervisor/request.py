@@ -1,0 +1,59 @@
+"""What a supervised run is asked to do."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTEST = (sys.executable, "-m", "pytest", "-p", "suites.supervisor.plugin", "-s")
+"""Nothing is captured: what a kernel prints before it crashes would be lost with it."""
+COMPILE_LIMIT_S = 120.0
+"""What `--compile-limit` allows a first call, which the child itself watches."""
+QUIET_LIMIT_S = 600.0
+"""So long a child may do nothing that anybody sees: import, plan, measure ceilings, look again."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A sweep to be run or gone on with.
+
+    Attributes:
+        arguments: of the child, after `python -m pytest`: suites and options.
+        launches: how many times the plan is measured, each in processes of its own; None: as the
+            run says, or once.
+        cell_limit_s: the longest a cell may take; None: by its estimate.
+        quiet_limit_s: the longest a child may show nothing between cells.
+        retry: cells that crashed or timed out are measured again.
+        command: what starts a child; its arguments follow.
+    """
+
+    arguments: tuple[str, ...] = ()
+    launches: int | None = None
+    cell_limit_s: float | None = None
+    quiet_limit_s: float = QUIET_LIMIT_S
+    retry: bool = False
+    command: tuple[str, ...] = PYTEST
+
+    def limit_s(self, entry: Mapping[str, Any] | None) -> float:
+        """Seconds a cell of the plan may take before it is called hung; of None, a first call."""
+        if self.cell_limit_s is not None:
+            return self.cell_limit_s
+        estimate_s = (entry.get("estimate_s") or 0.0) if entry else 0.0
+        return COMPILE_LIMIT_S + max(60.0, 10.0 * estimate_s)
+
+
+def seconds(text: str) -> float:
+    """Seconds above 0 from the command line.
+
+    Raises:
+        ValueError: it is not a number, or none above 0.
+    """
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError(text)
+    return value
