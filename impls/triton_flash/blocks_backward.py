@@ -82,7 +82,12 @@ _TABLE: dict[tuple[str, int | str], tuple[tuple[int, BackwardBlocks], ...]] = {
     ("sm_90", TF32X3): ((64, BackwardBlocks(Tile(32, 128, 8, 2), Tile(128, 64, 8, 2))),),
     ("sm_80", 4): _FLOAT32,
     ("sm_90", 4): _FLOAT32,
-    ("sm_100", 4): _FLOAT32,
+    ("sm_100", 4): (
+        _FLOAT32[0],
+        # Padded to 128 columns, whose masks take registers: 64 queries would spill in the loop.
+        (127, BackwardBlocks(Tile(16, 64, 8, 2), Tile(32, 16, 8, 2))),
+        *_FLOAT32[1:],
+    ),
 }
 SMALLEST_BLOCK = min(
     min(b.keys.BLOCK_KV, b.queries.BLOCK_Q, ROWS.BLOCK_Q)
