@@ -42,8 +42,8 @@ def size(name, d_h, time_s: float | None = 0.03, **changes):
     return cell(name, problem, time_s, **line, **changes)
 
 
-def kept(H, time_s, series="kept of 32 heads, prefill, T 64"):
-    around = Around("layer", LayerShape(d_model=4096, H=H, d_h=128))
+def kept(H, time_s, series="kept of 32 heads, prefill, T 64", d_model=4096):
+    around = Around("layer", LayerShape(d_model=d_model, H=H, d_h=128))
     problem = Problem(B=1, T_q=64, T_kv=64, H=H, d_h=128, causal=True, around=around)
     return cell("naive", problem, time_s, suite="pruned_heads", series=series)
 
@@ -148,6 +148,9 @@ def test_a_pruned_layer_stands_at_the_share_of_heads_it_kept(run_of):
     assert tick_texts(figure.axes[1].xaxis) == ["12.5 %", "25 %", "75 %", "100 %"]
     assert figure.axes[1].get_xlabel() == "share of the heads kept"
     assert "d_model=4096" in figure.texts[0].get_text()
+    half = drawn(pruned_heads, run_of([kept(H, 0.1, d_model=2048) for H in (16, 4)]))
+    ((xs, _),) = coloured(half.axes[0])
+    assert list(xs) == [25, 100]
 
 
 def test_panels_of_two_sweeps_in_one_row_have_time_axes_of_their_own(run_of):

@@ -147,6 +147,8 @@ def _cells(this: Asked, suite: str, series: list[Any]) -> list[Any]:
     from suites.session.sweep import cells
 
     device = this.chosen.device
+    if this.named:
+        series = [replace(line, implementations=None) for line in series]
     found = cells(
         suite,
         series,
@@ -176,20 +178,23 @@ def _dtypes(device: str, budget: str) -> tuple[str, ...]:
 
 
 def drop_duplicates(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect cells that an earlier suite has already, and suites with nothing to measure.
+    """Deselect cells that their series has already, and suites with nothing to measure.
+
+    Another series measures the same cell again: without it that line would have a gap, or a model
+    no row.
 
     Raises:
         pytest.UsageError: a run that is resumed has nothing left.
     """
-    seen: set[str] = set()
+    seen: set[tuple[str, str, str]] = set()
     kept, dropped = [], []
     for item in items:
         cell = cell_of(item)
+        row = None if cell is None else (cell.key, cell.suite, cell.series)
         is_measured = "cell" in getattr(item, "fixturenames", ())
-        is_new = not is_measured if cell is None else cell.key not in seen
-        (kept if is_new else dropped).append(item)
-        if cell is not None:
-            seen.add(cell.key)
+        (kept if row not in seen and (row or not is_measured) else dropped).append(item)
+        if row is not None:
+            seen.add(row)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept

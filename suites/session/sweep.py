@@ -20,12 +20,15 @@ class Series:
 
     The plan goes down the list as far as the budget allows, so a ladder over T is in rising order
     and a sweep over H starts with its middle and ends. Series take turns, `rungs_per_turn` problems
-    of each.
+    of each. `budgets` are those the series takes part in; None: all that its bench file does.
+    `implementations` are those it is measured with where the user names none; None: all.
     """
 
     label: str
     problems: tuple[Problem, ...]
     rungs_per_turn: int = 1
+    budgets: tuple[str, ...] | None = None
+    implementations: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ def cells(
         for problem in line.problems
         for pass_ in passes
         for implementation in implementations
+        if line.implementations is None or implementation.name in line.implementations
     ]
 
 

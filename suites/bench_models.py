@@ -1,0 +1,98 @@
+"""Models: how near to its bound does attention come in the shapes of published models?
+
+Every row of `impls/layer/models.csv`: its core and its whole layer, for a prompt (prefill) and for
+one token more (decode, with a KV cache; an encoder has none). Each at full width and at the model's
+own length; on a CPU the length is halved until the work is affordable, and the series says so,
+"T 128 of 4096". A model whose layers differ in their window has a row for each kind.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from impls.interface import cost, layer_work
+from impls.interface.layer_problem import core_of, decode_part, prefill_part
+from impls.interface.layer_shape import LayerShape
+from impls.interface.problem import Problem
+from impls.layer.models import Model, models
+from suites.session.sweep import Series
+
+AXIS = "models"
+BUDGETS = ("default", "full")
+CPU_DTYPES = ("bfloat16",)
+# FLOP a call of core and of layer at most: a tenth of a second or so.
+MOST_FLOP = {"cpu": (5e9, 20e9), "cuda": (1e14, 1e14)}
+SHORTEST_T = 16
+# What a GPU is filled with: tokens of a prompt, and sequences that each want one more.
+TOKENS, SEQUENCES = 16384, 32
+
+
+def series(device: str, dtype: str) -> list[Series]:
+    """One problem a series; of all models the cheapest kind first: decode, then core, then layer.
+
+    On a CPU each is measured with the implementation that does it best, which has room for all.
+    """
+    rows = [(model, layer) for model in models().values() for layer, _ in model.shape.layers]
+    return [
+        _series(device, dtype, model, layer, part, make)
+        for part in ("core", "layer")
+        for make in (_decode, _prefill)
+        for model, layer in rows
+        if make is _prefill or layer.is_causal
+    ]
+
+
+def bench_models(cell, measure):
+    """Measure one cell."""
+    measure(cell)
+
+
+def _series(
+    device: str,
+    dtype: str,
+    model: Model,
+    layer: LayerShape,
+    part: str,
+    make: Callable[[str, str, LayerShape, int], Problem],
+) -> Series:
+    own_T = T = model.typical_T
+    problem = _part(make(device, dtype, layer, T), part)
+    while T >= 2 * SHORTEST_T and _flop(problem) > MOST_FLOP[device][part == "layer"]:
+        T //= 2
+        problem = _part(make(device, dtype, layer, T), part)
+    window = f" window {layer.window}" if layer.window else ""
+    phase = make.__name__.lstrip("_")
+    length = f"T {T}" if own_T == T else f"T {T} of {own_T}"
+    label = f"{model.name} {layer.variant}{window}, {phase} {part}, {length}"
+    return Series(label, (problem,), implementations=_best(device, problem))
+
+
+def _prefill(device: str, dtype: str, layer: LayerShape, T: int) -> Problem:
+    B = 1 if device == "cpu" else max(1, TOKENS // T)
+    return prefill_part(_seen(layer, T), "layer", B=B, T=T, dtype=dtype)
+
+
+def _decode(device: str, dtype: str, layer: LayerShape, T: int) -> Problem:
+    B = 1 if device == "cpu" else SEQUENCES
+    return decode_part(_seen(layer, T), "layer", B=B, T_kv=T, dtype=dtype)
+
+
+def _seen(layer: LayerShape, T: int) -> LayerShape:
+    """The layer without a window that hides none of T keys."""
+    return replace(layer, window=None) if layer.window and layer.window >= T else layer
+
+
+def _part(layer: Problem, part: str) -> Problem:
+    return core_of(layer) if part == "core" else layer
+
+
+def _flop(problem: Problem) -> int:
+    return cost.flop(problem) if problem.around is None else layer_work.flop(problem)
+
+
+def _best(device: str, problem: Problem) -> tuple[str, ...] | None:
+    """Whom a CPU has time for; None: all."""
+    if device != "cpu":
+        return None
+    if problem.T_q == 1:
+        return ("grouped_decode",)
+    return ("sdpa_flash",) if problem.d_v == problem.d_h and not problem.window else ("naive",)
