@@ -69,6 +69,7 @@ def _build(
         uses_matrix_units=n_products > 0,
         useful_flop=2 * M * N * d * (2 + gained),
         exponentials=M * N,
+        is_masked=n_products > 1,  # see static_forward.py
         # Beside dk and dv no register is left: one to three spill, see blocks_backward.py.
         may_spill=rows_are_keys and target.capability == 90 and d > 160 and target.dtype != "fp32",
     )
