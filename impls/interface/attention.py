@@ -125,6 +125,11 @@ def reasons_against(
             reasons.append(reason)
 
     against(device not in can.devices, f"does not run on {device} (only {', '.join(can.devices)})")
+    if problem.around is not None and problem.T_q != problem.T_kv:
+        against("backward" in needs, "a layer has no backward through tokens that are cached")
+    if not problem.has_core:
+        # Products alone: nothing is asked of an attention.
+        return reasons
     against(
         problem.dtype not in can.dtypes and problem.dtype != "float64",
         f"dtype {problem.dtype} is not supported (only {', '.join(can.dtypes)})",

@@ -82,6 +82,11 @@ class Problem:
         return 0 in (self.B, self.T_q, self.T_kv, self.H, self.d_h, self.d_v)
 
     @property
+    def has_core(self) -> bool:
+        """Whether attention itself is computed; some parts of a layer are without it."""
+        return self.around is None or self.around.has_core
+
+    @property
     def scale(self) -> float:
         """The default scale of the scores, 1/sqrt(d_h) (Vaswani et al. 2017, eq. 1)."""
         return 1.0 / math.sqrt(self.d_h) if self.d_h else 1.0

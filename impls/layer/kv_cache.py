@@ -66,6 +66,10 @@ class _Cache:
             raise ValueError(f"truncate to {length}: the cache has {self.length} tokens")
         self.length = length
 
+    def room(self, length: int) -> list[torch.Tensor]:
+        """The rows after the first `length`, as views; whatever they hold."""
+        return [rows.storage[:, :, length:] for rows in self._kept]
+
 
 class KVCache(_Cache):
     """Keys (B, H_kv, T_max, d_h) and values (B, H_kv, T_max, d_h) of one layer.

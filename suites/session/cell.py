@@ -64,7 +64,7 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> d
         written = set(subject.put_back())
         checks = [subject.check(call)]
         seen = executed(call.run, conditions.device, implementation.synchronize)
-        _refuse_fallback(implementation, seen)
+        _refuse_fallback(implementation, seen, cell.problem.has_core)
         samples = None
         if conditions.is_timed:
             samples = _sample(cell, subject, call, conditions, first_call_s)
@@ -155,8 +155,8 @@ def _forget_compiled() -> None:
         torch._dynamo.reset()
 
 
-def _refuse_fallback(implementation: Implementation, seen: Executed) -> None:
-    if implementation.runs and not seen.contains(implementation.runs):
+def _refuse_fallback(implementation: Implementation, seen: Executed, has_core: bool) -> None:
+    if has_core and implementation.runs and not seen.contains(implementation.runs):
         raise SilentFallback(
             f"asked for {implementation.name}, but none of {', '.join(implementation.runs)} ran: "
             f"{', '.join(seen.ran) or 'unknown'}"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from impls.interface.check import Check
 from impls.interface.cost import Cost
 from impls.interface.problem import SOFTMAX, Problem
-from suites.session import core_subject, operator_subject
+from suites.session import core_subject, layer_subject, operator_subject
 from suites.session.sweep import Cell
 
 
@@ -60,6 +60,8 @@ class Kind(Protocol):
 
 def kind_of(problem: Problem) -> Kind:
     """How problems such as this one are counted and measured."""
+    if problem.around is not None:
+        return layer_subject.KIND
     return core_subject.KIND if problem.operator == SOFTMAX else operator_subject.KIND
 
 
