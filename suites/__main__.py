@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from suites.doctor import command as doctor
 from suites.supervisor import command as supervised
 
 _CEILINGS = """examples:
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("resume", help=supervised.RESUME_HELP)
     _add_ceilings(commands)
     _add_static(commands)
+    _add_doctor(commands)
     options = parser.parse_args(given)
     return options.run(options)
 
@@ -74,6 +76,19 @@ def _add_static(commands: Any) -> None:
     )
     command.add_options(parser)
     parser.set_defaults(run=command.run)
+
+
+def _add_doctor(commands: Any) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="say what is wrong with this machine for benchmarking, and what to type",
+        description="Look at versions, drivers, libraries by one real call each, variables, the "
+        "processor, the container, the load and the store. Changes nothing.",
+        epilog=doctor.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    doctor.add_options(parser)
+    parser.set_defaults(run=doctor.run)
 
 
 def _ceilings(options: argparse.Namespace) -> int:

@@ -94,6 +94,12 @@ def state(device: str) -> dict[str, float | None]:
     return nvml.state(uuid) if uuid else dict(nvml.NO_STATE)
 
 
+def trust_state(device: str) -> dict[str, Any]:
+    """What slowed a GPU since its driver was loaded, and who else computes; empty on a CPU."""
+    uuid = describe(device).uuid if device == "cuda" else None
+    return nvml.trust(uuid) if uuid else {}
+
+
 def fixed_state(device: str) -> dict[str, Any]:
     """Driver, power cap, MIG and throttle reasons; empty on a CPU."""
     uuid = describe(device).uuid if device == "cuda" else None

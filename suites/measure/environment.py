@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import torch
 
-from suites.measure import allocator, device, processor
+from suites.measure import allocator, container_limits, device, processor, trust
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -86,6 +86,10 @@ FIELDS: tuple[Field, ...] = (
     Field("load_1min", False, lambda _: os.getloadavg()[0]),
     Field("steal_s", False, lambda _: processor.steal_s()),
     Field("context_switches", False, lambda _: psutil.cpu_stats().ctx_switches),
+    Field("cpu_quota", False, lambda _: container_limits.read().cpus),
+    Field("memory_limit_bytes", False, lambda _: container_limits.read().memory_bytes),
+    Field("swap_used_bytes", False, lambda _: psutil.swap_memory().used),
+    Field("gpu_other_processes", False, lambda known: trust.read(known.facts.device).others),
     Field("warnings", False, lambda _: _warnings()),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,24 @@ def fixed(uuid: str) -> dict[str, Any]:
         "is_mig": None if mig is None else bool(mig[0]),
         "throttle_reasons": throttle,
     }
+
+
+def trust(uuid: str) -> dict[str, Any]:
+    """Seconds slowed since the driver was loaded, and the other processes that compute there."""
+    nvml, handle = _open(uuid)
+    if nvml is None:
+        return {}
+    found: dict[str, Any] = {}
+    for name, policy in (
+        ("thermal_s", nvml.NVML_PERF_POLICY_THERMAL),
+        ("power_s", nvml.NVML_PERF_POLICY_POWER),
+    ):
+        told = _read(nvml, nvml.nvmlDeviceGetViolationStatus, handle, policy)
+        found[name] = None if told is None else told.violationTime * 1e-9
+    processes = _read(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    mine = os.getpid()
+    found["others"] = None if processes is None else sum(p.pid != mine for p in processes)
+    return found
 
 
 def _open(uuid: str) -> tuple[Any, Any]:

@@ -8,6 +8,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from suites.measure import container_limits
+
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 # The instruction sets that change what a matrix product or an exponential costs.
@@ -76,7 +78,20 @@ def governor() -> str | None:
 
 
 def memory_bytes() -> tuple[int | None, int | None]:
-    """Bytes of memory in all and available, each None where unknown."""
+    """Bytes of memory in all and available, each None where unknown.
+
+    In a container that is limited, those of the limit: beyond it the process is killed.
+    """
+    limits = container_limits.read()
+    total, free = _machine_memory_bytes()
+    return _least(total, limits.memory_bytes), _least(free, limits.memory_free_bytes)
+
+
+def _least(*known: int | None) -> int | None:
+    return min((n for n in known if n is not None), default=None)
+
+
+def _machine_memory_bytes() -> tuple[int | None, int | None]:
     told = dict(re.findall(r"^(\w+):\s+(\d+) kB", _text(Path("/proc/meminfo")) or "", re.M))
     total, free = told.get("MemTotal"), told.get("MemAvailable")
     return int(total) * 1024 if total else None, int(free) * 1024 if free else None

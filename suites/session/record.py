@@ -8,7 +8,7 @@ from typing import Any
 
 from impls.interface import cost
 from impls.interface.check import Check
-from suites.measure import device
+from suites.measure import device, trust
 from suites.measure.ceilings import bound, is_above_ceiling
 from suites.measure.executed import Executed
 from suites.measure.samples import Samples
@@ -74,7 +74,7 @@ def timed_again(fields: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
         **fields,
         "samples": samples,
         "timing": samples.timing(fields["timing"]["prepare_s"]),
-        "flags": _flags(samples, fields["bound"]),
+        "flags": trust.flagged(_flags(samples, fields["bound"]), fields),
     }
 
 

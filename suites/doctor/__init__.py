@@ -1,0 +1,1 @@
+"""What is wrong with this machine for benchmarking, and what to type."""
