@@ -65,6 +65,11 @@ def kernel(behaviour: str) -> None:
         os._exit(1)
     elif behaviour == "mended" and not (Path.cwd() / "mended").exists():
         os._exit(1)
+    elif behaviour == "stamped":
+        # The last it does is to say when: the clock is the machine's, not the process's.
+        with (Path.cwd() / "stamps").open("a") as file:
+            file.write(f"{time.monotonic()}\n")
+        os._exit(0)
     elif behaviour == "waiting" and not (Path.cwd() / "go on").exists():
         (Path.cwd() / "at it").touch()
         time.sleep(STUCK_S)

@@ -8,7 +8,8 @@ MOST_LINES = 4
 MOST_CHARACTERS = 200
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _OURS = re.compile(
-    r"attnbench: |\[ *\d+/\d+\] |=+ .* =+$|collected \d|(platform|rootdir|configfile|plugins)\b"
+    r"attnbench: |\[ *\d+/\d+\] |=+ .* =+$|collected \d"
+    r"|(platform|rootdir|configfile|plugins|benchmark|cachedir)\b"
 )
 _FATAL = "Fatal Python error"
 
