@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from impls.interface.problem import SOFTMAX
 from reports.style import CLOCK_NAMES, LEVEL_NAMES, Unit, plural, unit_for
 from results.interval import MEANING, half_width_text
+from results.measured import Timing
 from results.phrases import DTYPE_NAMES
 from results.ratios import baseline_cells, times_baseline, why_no_ratio
 from results.run import Run
-from results.schema import Cell, Timing
+from results.schema import Cell
 
 NOTHING = "–"
 _PERCENT = "100 is the least time that the measured ceilings allow"
@@ -23,6 +24,7 @@ _NAIVE = "the plain formula's distance to float64 at this dtype, on the same inp
 _BYTES = "compulsory bytes (each tensor once) a second; not read from counters"
 _STOP = "why sampling ended: the median precise, the budget spent, or max_samples"
 _FIRST = "the first call, with whatever it compiles; in no other figure"
+_REPEATS = "whether a second call on equal inputs gave the same gradients, bit by bit"
 _PREPARE = "work that depends on the problem alone, done once outside the clock"
 _FAULTS = "pages of memory that the operating system had to hand out in one call"
 _FOREIGN = "share of the machine that other programs used meanwhile"
@@ -93,6 +95,8 @@ def columns(run: Run) -> dict[str, Column]:
         Column("ran", "ran", False, lambda c: ", ".join(c.ran) or NOTHING, "operators it ran"),
         Column("reason", "reason", False, lambda c: "; ".join(c.reasons) or NOTHING),
     ]
+    if any(cell.repeats for cell in cells):
+        found.append(Column("repeats", "repeats", False, repeats, _REPEATS, in_markdown=True))
     if several:
         found.insert(2, first("launch", "launch", lambda c: str(c.launch)))
     return {column.key: column for column in found}
@@ -102,6 +106,14 @@ def marks(cell: Cell) -> list[str]:
     """The status where it is not ok, WRONG in capitals, then the flags."""
     status = cell.status.upper() if cell.status == "wrong" else cell.status
     return [*([] if cell.status == "ok" else [status]), *cell.flags]
+
+
+def repeats(cell: Cell) -> str:
+    """ "yes" where the gradients came out the same twice, else those that did not: "not dq"."""
+    if not cell.repeats:
+        return NOTHING
+    differing = [name for name, is_same in cell.repeats.items() if not is_same]
+    return f"not {', '.join(differing)}" if differing else "yes"
 
 
 def missing_ratios(run: Run, cells: Iterable[Cell]) -> list[tuple[Cell, str]]:

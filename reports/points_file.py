@@ -7,10 +7,12 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
+from reports.columns import NOTHING, repeats
 from reports.points import Point, points
 from results.interval import half_width_percent
+from results.measured import OutputCheck
 from results.run import Run
-from results.schema import Cell, OutputCheck
+from results.schema import Cell
 
 _PROBLEM = ("B", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "dtype", "causal", "window", "layout")
 _MEASURED = ("time_s", "low_s", "high_s", "n", "launches", "flop", "algorithmic_bytes")
@@ -55,7 +57,7 @@ def points_csv(run: Run) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = ("suite", "series", "implementation", "problem", *_PROBLEM, "pass", "cache", "clock")
-    writer.writerow([*names, *_MEASURED, *_DERIVED, *_OF_CELL, "stop", "flags", "cell"])
+    writer.writerow([*names, *_MEASURED, *_DERIVED, *_OF_CELL, "repeats", "stop", "flags", "cell"])
     behind: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in run.cells:
         if cell.timing is not None:
@@ -71,6 +73,8 @@ def _line(point: Point, cells: Sequence[Cell]) -> list[object]:
     line += [point.pass_, point.cache, point.clock]
     line += [getattr(point, name) for name in (*_MEASURED, *_DERIVED)]
     line += [_middle(read(cell) for cell in cells) for read in _OF_CELL.values()]
+    said = {repeats(cell) for cell in cells} - {NOTHING}
+    line.append("; ".join(sorted(said)))
     stops = {cell.timing.stop for cell in cells if cell.timing and cell.timing.stop}
     return [*line, " ".join(sorted(stops)), " ".join(point.flags), point.cell]
 

@@ -18,6 +18,7 @@ _FROM_WIDTH = {
     "flop_per_s": 0,
     "times_baseline": 0,
     "percent_of_bound": 0,
+    "repeats": 0,
     "binds": 72,
     "bytes_per_s": 92,
     "error": 104,
@@ -52,7 +53,8 @@ def terminal(run: Run, width: int = 80) -> str:
         binds = {text for cell in cells if (text := found["binds"].show(cell)) != NOTHING}
         if len(binds) == 1:
             parts.append(f"bound by {binds.pop()}")
-        shown = {k: c for k, c in found.items() if k != "binds" or binds}
+        telling = {"binds": bool(binds), "repeats": any(cell.repeats for cell in cells)}
+        shown = {k: c for k, c in found.items() if telling.get(k, True)}
         lines += _wrapped(" · ".join(parts), width, indent="  ")
         lines += [*_sweep(cells, shown, width), *_footnote(run, cells, width), ""]
     if lines:
@@ -93,7 +95,7 @@ def _sweep(cells: Sequence[Cell], found: dict[str, Column], width: int) -> list[
                 texts.pop(i)
     widths[1] = max(8, widths[1] + min(0, spare() - least))
     room = max(least, spare())
-    is_left = [h in ("implementation", "bound by", "clock", "ran") for h in head]
+    is_left = [h in ("implementation", "bound by", "repeats", "clock", "ran") for h in head]
     lines = [_line(head, widths, is_left) + _GAP + "flags"]
     for texts, words in zip(rows, flags, strict=True):
         first, *more = _packed(words, room) or [""]

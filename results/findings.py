@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from impls.interface.problem import SOFTMAX
+from results.answers import answers
 from results.causal import causal_saving
 from results.contest import absent, broadest_contest, same_sweep
 from results.finding import Finding, finding
@@ -27,9 +28,16 @@ FALL_PERCENT = 10.0
 
 
 def findings(run: Run, most: int = MOST) -> tuple[Finding, ...]:
-    """The most telling sentences of a run, at most `most`, in the order they should be read."""
-    told = [tell(run) for tell in _FINDINGS]
-    return tuple(one for one in told if one is not None)[:most]
+    """The most telling sentences of a run, in the order they should be read.
+
+    At most `most` of the whole run, and between them what each of its sweeps answers.
+    """
+    leading, others = (
+        [one for tell in telling if (one := tell(run)) is not None]
+        for telling in (_LEADING, _OTHERS)
+    )
+    leading = leading[:most]
+    return (*leading, *answers(run), *others[: most - len(leading)])
 
 
 def fastest(run: Run) -> Finding | None:
@@ -127,12 +135,15 @@ def paging(run: Run) -> Finding | None:
 
 
 # In the order they should be read; where all nine have something to say, the last are dropped.
-# What is wrong comes before what is fast. A static run has findings of its own.
-_FINDINGS: tuple[Callable[[Run], Finding | None], ...] = (
+# What is wrong comes before what is fast, and what the sweeps answer before what is in doubt. A
+# static run has findings of its own.
+_LEADING: tuple[Callable[[Run], Finding | None], ...] = (
     failures,
     fastest,
     closest_to_bound,
     causal_saving,
+)
+_OTHERS: tuple[Callable[[Run], Finding | None], ...] = (
     paging,
     exhausted,
     left_out,

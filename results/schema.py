@@ -3,7 +3,8 @@
 A run is a folder `results/runs/<machine-key>/<utc>-<commit>/`:
 
 - `run.json`: environment, ceilings, settings and the plan, see `results.run`.
-- `cells.jsonl`: the journal, one line a finished cell: `Cell`, `results.static_profile`.
+- `cells.jsonl`: the journal, one line a finished cell: `Cell` and its parts in
+  `results.measured`, or `results.static_profile`.
 - `running.json`: the cell being measured, there only meanwhile: `results.run.Running`.
 - `launch-<n>.json`: pytest-benchmark's own JSON; nothing here reads it.
 
@@ -15,10 +16,11 @@ raises `SCHEMA_VERSION`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from impls.interface.problem import PASSES, Problem
+from results.measured import Bound, Check, Counts, DeviceState, Host, Memory, Timing
 from results.reading import Place, SchemaError, read_record
 
 SCHEMA_VERSION = 1
@@ -34,143 +36,6 @@ TIMED = ("ok", "wrong")
 
 
 @dataclass(frozen=True)
-class Timing:
-    """The samples of one cell, seconds a call on the cell's clock.
-
-    Attributes:
-        ci_low_s, ci_high_s: confidence interval of the median within this launch; it says nothing
-            of other launches.
-        stop: why sampling ended, "precise", "budget" or "max_samples".
-        samples_s: at most 1000 of them.
-        wall_median_s, wall_min_s: the same calls on the wall clock.
-        first_call_s: with whatever it compiles; in no other figure here.
-        prepare_s: work that depends on the problem alone, done once outside the clock.
-        first_ten_median_s: before the clocks of a warm device settle.
-        floor_s: what the clock shows for an empty call.
-        host_s: CUDA: host time to enqueue one call.
-    """
-
-    median_s: float
-    min_s: float
-    n: int
-    q1_s: float | None = None
-    q3_s: float | None = None
-    mean_s: float | None = None
-    ci_low_s: float | None = None
-    ci_high_s: float | None = None
-    stop: str | None = None
-    samples_s: tuple[float, ...] = ()
-    wall_median_s: float | None = None
-    wall_min_s: float | None = None
-    first_call_s: float | None = None
-    prepare_s: float | None = None
-    warmup_n: int | None = None
-    first_ten_median_s: float | None = None
-    floor_s: float | None = None
-    calls_per_sample: int | None = None
-    host_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Counts:
-    """The arithmetic of a cell (`impls.interface.cost`); `pairs` are those of one head.
-
-    `algorithmic_bytes` is what the implementation declares that it moves; not read from counters.
-    """
-
-    pairs: int
-    flop: int
-    flop_convention: str
-    exp: int
-    compulsory_bytes: int
-    algorithmic_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The least time the ceilings allow, max(flop / FLOP/s, compulsory bytes / bytes/s).
-
-    Attributes:
-        binds: "compute" or "memory".
-        flop_provider: who reached `flop_per_s`, "torch.mm" for instance.
-        bytes_level: "l2", "llc", "dram" or "hbm".
-        bytes_provider: "copy" or "read".
-    """
-
-    time_s: float
-    binds: str
-    flop_per_s: float | None = None
-    flop_provider: str | None = None
-    bytes_per_s: float | None = None
-    bytes_level: str | None = None
-    bytes_provider: str | None = None
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Peak bytes of a call and how they were found ("torch allocator", "profiler")."""
-
-    peak_bytes: int | None = None
-    peak_reserved_bytes: int | None = None
-    how: str | None = None
-
-
-@dataclass(frozen=True)
-class OutputCheck:
-    """The distance of one output to float64, and what was allowed; null is not finite."""
-
-    max_error: float | None = None
-    relative_error: float | None = None
-    allowed_max: float | None = None
-    allowed_relative: float | None = None
-    naive_max_error: float | None = None
-
-
-@dataclass(frozen=True)
-class Check:
-    """The proof that belongs to a time.
-
-    Attributes:
-        rows: "all", or what sample of them was compared.
-        outputs: by name, "out", "lse", "dq", "dk", "dv".
-        after_timing: the outputs were compared once more after the last sample.
-        where: "device" or "interpreter".
-    """
-
-    ok: bool
-    against: str | None = None
-    rows: str | None = None
-    outputs: Mapping[str, OutputCheck] = field(default_factory=dict)
-    after_timing: bool | None = None
-    where: str | None = None
-
-
-@dataclass(frozen=True)
-class Host:
-    """What the machine did meanwhile; system CPU time and foreign load are shares, 0 to 1.
-
-    Of `looks` some time apart `looks_set_aside` are left out: beside them a fixed work was slow.
-    """
-
-    minor_faults_per_call: float | None = None
-    system_share: float | None = None
-    involuntary_switches: float | None = None
-    foreign_load: float | None = None
-    looks: int | None = None
-    looks_set_aside: int | None = None
-
-
-@dataclass(frozen=True)
-class DeviceState:
-    """What the device told of itself right after the samples."""
-
-    sm_clock_mhz: float | None = None
-    power_w: float | None = None
-    temperature_c: float | None = None
-    energy_j: float | None = None
-
-
-@dataclass(frozen=True)
 class Cell:
     """One implementation on one problem, pass, cache state and clock, in one launch.
 
@@ -182,6 +47,8 @@ class Cell:
         reasons: why it is not ok, in full.
         flags: what is doubtful about an ok row, from `FLAGS`.
         version: library and version of the implementation.
+        repeats: by gradient, "dq", "dk" and "dv": whether a second call on equal inputs gave the
+            same bits; null for a pass without a backward.
         ran: the operators or kernels a profile saw, or "unknown".
     """
 
@@ -206,9 +73,15 @@ class Cell:
     bound: Bound | None = None
     memory: Memory | None = None
     check: Check | None = None
+    repeats: Mapping[str, bool] | None = None
     ran: tuple[str, ...] = ()
     host: Host | None = None
     device_state: DeviceState | None = None
+
+    @property
+    def is_deterministic(self) -> bool | None:
+        """Whether every gradient came out the same twice, bit by bit; None where none was tried."""
+        return all(self.repeats.values()) if self.repeats else None
 
     @property
     def key(self) -> tuple[str, int, str, str]:

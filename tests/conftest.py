@@ -28,10 +28,10 @@ def pytest_configure() -> None:
 def fake_time(monkeypatch) -> FakeTime:
     """The time of everything that plans, measures or takes samples: it passes by calls alone."""
     from suites.measure import cpu_clock, cuda_clock, executed
-    from suites.session import call, cell, plan
+    from suites.session import call, cell, speeds
 
     fake = FakeTime()
-    for module in (cpu_clock, cuda_clock, executed, call, cell, plan):
+    for module in (cpu_clock, cuda_clock, executed, call, cell, speeds):
         monkeypatch.setattr(module, "time", fake)
     return fake
 

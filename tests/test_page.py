@@ -73,7 +73,8 @@ def test_the_page_needs_nothing_from_outside(default_page):
     read = Reader(default_page)
     assert read.open == []
     fetched = re.findall(r'(?:src|href|action)="(?!#)([^"]*)"|url\((?!#)([^)]*)\)', default_page)
-    beside = {"points.csv"} | {f"{f}.{k}" for f in ("roofline", "latency") for k in ("png", "svg")}
+    figures = ("roofline", "latency", "memory")
+    beside = {"points.csv"} | {f"{f}.{k}" for f in figures for k in ("png", "svg")}
     assert {a or b for a, b in fetched} == beside
     assert set(re.findall(r"https?://[^\"' <)]+", default_page)) <= {
         "http://www.w3.org/2000/svg",
@@ -92,7 +93,7 @@ def test_table_and_figures_stand_without_scripts(default_run, default_page):
     read = Reader(still)
     rows = re.findall(r'<tr id="r\d+"', still)
     without = sum(default_run.counts[s] for s in ("unavailable", "unsupported", "skipped"))
-    assert len(rows) == len(default_run.cells) - without and read.count("svg") == 2
+    assert len(rows) == len(default_run.cells) - without and read.count("svg") == 3
     assert "hidden" in dict(read.tags[[t for t, _ in read.tags].index("form")][1])
 
 
@@ -178,7 +179,7 @@ def test_further_columns_wait_behind_a_box_that_works_without_scripts(default_pa
 
 def test_figures_fit_a_narrow_screen_and_link_to_their_full_size(default_page):
     assert "min-width: 860px" not in default_page
-    assert default_page.count('.png">Full size (PNG)</a>') == 2
+    assert default_page.count('.png">Full size (PNG)</a>') == 3
 
 
 def test_the_page_stays_below_a_megabyte_at_500_cells(tmp_path):

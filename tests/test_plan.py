@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+from dataclasses import astuple, replace
 
 import pytest
 
 from impls.interface import cost
 from impls.interface.attention import Capabilities, Implementation
 from impls.interface.problem import Problem
-from suites.session.plan import COMPILE_S, Budget, decide, probe_speeds
+from suites.session.plan import CALLS_PER_CELL, COMPILE_S, Budget, decide
+from suites.session.speeds import Speed, probe_speeds
 from suites.session.sweep import Series, cells
 
 BUDGET = Budget.of("quick", 40.0)
@@ -22,7 +24,13 @@ def implementation(name: str, **declared) -> Implementation:
 FAST, SLOW = implementation("fast"), implementation("slow")
 COMPILED = implementation("compiled", needs_compiler=True)
 LADDER = tuple(Problem(B=1, T_q=T, T_kv=T, H=8, d_h=64) for T in (128, 256, 512, 1024, 2048, 4096))
-SPEEDS = {"fast": 100e9, "slow": 20e9, "compiled": 20e9}
+DTYPES = ("float32", "bfloat16")
+SPEEDS = {
+    (name, dtype): Speed(flop_per_s, flop_per_s, 20e9)
+    for name, flop_per_s in (("fast", 100e9), ("slow", 20e9), ("compiled", 20e9))
+    for dtype in DTYPES
+}
+STEP = Problem(B=1, T_q=1, T_kv=8192, H=32, d_h=128)
 
 
 def swept(*series: Series, implementations=(FAST, SLOW)):
@@ -36,9 +44,9 @@ def swept(*series: Series, implementations=(FAST, SLOW)):
     ]  # fmt: skip
 
 
-def plan(found, *, budget=BUDGET, unavailable=None, free_bytes=None):
+def plan(found, *, budget=BUDGET, unavailable=None, free_bytes=None, speeds=SPEEDS):
     return decide(
-        found, SPEEDS, budget, device="cpu", unavailable=unavailable or {}, free_bytes=free_bytes
+        found, speeds, budget, device="cpu", unavailable=unavailable or {}, free_bytes=free_bytes
     )
 
 
@@ -132,27 +140,113 @@ def test_a_cell_is_known_by_its_content_and_not_by_its_suite():
 
 @pytest.mark.parametrize(("share", "decision"), [(0.8, "skip"), (0.6, "run")])
 def test_a_cell_leaves_a_good_part_of_the_free_memory_free(share, decision):
-    """q, k, v and out, each 8·128·64 float32, and 3 MB beside them."""
+    """q, k, v and out, each 8·128·64 float32, their copies, and 3 MB beside them."""
     hungry = replace(FAST, scratch_bytes=lambda problem, pass_: 3_000_000)
-    needed = 4 * 4 * 8 * 128 * 64 + 3_000_000
+    needed = 2 * 4 * 4 * 8 * 128 * 64 + 3_000_000
     found = swept(Series("T", LADDER[:1]), implementations=(hungry,))
     (planned,) = plan(found, free_bytes=round(needed / share))
     assert planned.decision == decision
 
 
-def test_the_speed_of_a_probe_is_that_of_its_fastest_call(fake_time):
-    """In CPU time: each call also waits for a second, as on a machine that others use."""
-    lengths_s = iter([0.09, 0.03, 0.06])
+def answering(lengths_s, fake_time, **declared) -> Implementation:
+    """An implementation whose calls take so long in CPU time, and each waits for a second too."""
 
     def forward(q, k, v, **arguments):
-        fake_time.compute(next(lengths_s))
+        fake_time.compute(lengths_s(q, k))
         fake_time.wait(1.0)
         return v
 
-    uneven = replace(FAST, forward=forward)
-    speed = probe_speeds([uneven], "cpu", "float32", lambda: None)["fast"]
+    return replace(implementation("probed", **declared), forward=forward)
+
+
+def probed(*implementations: Implementation, dtypes=("float32",)):
+    return probe_speeds(implementations, "cpu", dtypes, lambda: None)
+
+
+def test_the_speed_of_a_probe_is_that_of_its_fastest_call(fake_time):
+    """In CPU time: each call also waits for a second, as on a machine that others use."""
+    lengths_s = itertools.cycle([0.09, 0.03, 0.06])
+    found = probed(answering(lambda q, k: next(lengths_s), fake_time))["probed", "float32"]
     work = cost.flop(Problem(B=1, T_q=512, T_kv=512, H=8, d_h=64), "forward")
-    assert work / speed == pytest.approx(0.03, rel=1e-3)
+    assert work / found.flop_per_s == pytest.approx(0.03, rel=1e-3)
+
+
+def test_one_query_is_tried_with_kv_heads_shared_and_with_one_for_each_head(fake_time):
+    """0.5 s with shared heads and 0.25 s without, of one query; many queries take 0.125 s."""
+
+    def length_s(q, k):
+        return 0.125 if q.shape[2] > 1 else 0.5 if k.shape[1] < q.shape[1] else 0.25
+
+    found = probed(answering(length_s, fake_time))["probed", "float32"]
+    # 4·H·T_kv·d_h FLOP; K and V of 16 heads beside one row each of q and out.
+    assert found.step_flop_per_s == pytest.approx(4 * 32 * 4096 * 128 / 0.5, rel=1e-3)
+    moved = 4 * 16 * 128 * (2 * 4096 + 2)
+    assert found.step_bytes_per_s == pytest.approx(moved / 0.25, rel=1e-3)
+
+
+def test_each_dtype_is_tried_and_who_cannot_be_is_planned_as_the_slowest(fake_time):
+    slow = answering(lambda q, k: 1.0, fake_time)
+    short = Capabilities(further=lambda p, device, needs: ["too long"] if p.T_q > 64 else [])
+    quick = replace(answering(lambda q, k: 0.5, fake_time, capabilities=short), name="short")
+    compiled = replace(slow, name="compiled", needs_compiler=True)
+    found = probed(slow, quick, compiled, dtypes=DTYPES)
+    assert set(found) == {(n, d) for n in ("probed", "short", "compiled") for d in DTYPES}
+    for dtype in DTYPES:
+        assert found["compiled", dtype] == found["probed", dtype]
+        assert found["short", dtype].flop_per_s == found["probed", dtype].flop_per_s
+        times = found["short", dtype].step_flop_per_s / found["probed", dtype].step_flop_per_s
+        assert times == pytest.approx(2.0, rel=1e-3)
+
+
+def call_s(problem: Problem, speed: Speed) -> float:
+    """Seconds that the plan gives the calls of a long cell: what twice the speed would take away.
+
+    Sampling, set-up and the rest are the same whatever the speed.
+    """
+    found = swept(Series("T", (problem,)), implementations=(FAST,))
+    twice = Speed(*(2 * rate for rate in astuple(speed)))
+    (one,), (other,) = (
+        plan(found, budget=Budget.of("full", 3600.0), speeds={("fast", problem.dtype): s})
+        for s in (speed, twice)
+    )
+    return 2 * (one.estimate_s - other.estimate_s)
+
+
+LARGE = STEP.with_(B=8)
+
+
+def test_a_decode_step_is_planned_by_its_bytes():
+    """2.1 GB a call at 2 GB/s: by FLOP alone it seemed to take a hundredth of that."""
+    by_bytes = call_s(LARGE, Speed(100e9, 100e9, 2e9))
+    assert by_bytes == pytest.approx(CALLS_PER_CELL * 8 * 2 * 32 * 8192 * 128 * 4 / 2e9, rel=0.01)
+
+
+def test_sharing_kv_heads_makes_no_step_cheaper_that_reads_keys_for_every_head():
+    reads_anew = Speed(100e9, 1e9, 4e9)
+    times = [call_s(LARGE.with_(H_kv=H_kv), reads_anew) for H_kv in (32, 8, 1)]
+    assert times == pytest.approx(times[:1] * 3, rel=0.01)
+    reads_once = Speed(100e9, 1e12, 2e9)
+    times = [call_s(LARGE.with_(H_kv=H_kv), reads_once) for H_kv in (32, 16)]
+    assert times[0] / times[1] == pytest.approx(2, rel=0.01)
+
+
+def test_many_queries_are_planned_by_their_flop():
+    long = LADDER[-1]
+    assert call_s(long, Speed(50e9, 1e9, 4e9)) == pytest.approx(
+        2 * call_s(long, Speed(100e9, 1e9, 4e9))
+    )
+
+
+def test_inputs_and_answers_are_planned_once_a_problem():
+    """Those of a large cache take longer than its cells: five implementations share them."""
+    alone, *others = (
+        p.estimate_s
+        for p in plan(
+            swept(Series("B", (LARGE,)), implementations=(FAST, replace(FAST, name="slow"))),
+            budget=Budget.of("full", 3600.0),
+        )
+    )
+    assert all(alone > 1.5 * other for other in others)
 
 
 def test_a_second_dtype_gets_its_turns():
@@ -161,3 +255,15 @@ def test_a_second_dtype_gets_its_turns():
     planned = plan(swept(Series("T", both)), budget=Budget.of("quick", 8.0))
     ran = {p.cell.problem.dtype for p in planned if p.decision == "run"}
     assert ran == {"float32", "bfloat16"}
+
+
+@pytest.mark.parametrize(("word", "both"), [("quick", False), ("default", True)])
+def test_of_a_long_budget_every_sweep_has_its_share(word, both):
+    """The sweep that takes the most rungs a turn comes first: of ten, some had nothing."""
+    greedy = Series("T", LADDER + tuple(p.with_(B=2) for p in LADDER), rungs_per_turn=12)
+    modest = Series("H", tuple(p.with_(d_h=32, d_v=32) for p in LADDER[:2]))
+    ran = {
+        p.cell.suite for p in plan(swept(greedy, modest), budget=Budget.of(word, 8.0))
+        if p.decision == "run"
+    }  # fmt: skip
+    assert ran == ({"suite0", "suite1"} if both else {"suite0"})

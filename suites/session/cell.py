@@ -19,6 +19,7 @@ from suites.measure.clocks import measure
 from suites.measure.executed import Executed, executed
 from suites.measure.pace import Pace
 from suites.measure.samples import Samples, Settings
+from suites.session.determinism import repeats
 from suites.session.faults import CompileTimeout, SilentFallback
 from suites.session.record import checked_again, measured_fields
 from suites.session.subject import Call, Subject, SubjectMemory, cost_of
@@ -44,7 +45,8 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> d
     """The fields of the record that measuring gives; `status` is "ok", "wrong" or "skipped".
 
     Inside the clock is the call alone (and, for asynchronous implementations, waiting for it).
-    Outside: inputs, `prepare`, the first call, the checks before and after, the profile.
+    Outside: inputs, `prepare`, the first call, the checks before and after, the profile, and the
+    two calls that tell whether gradients repeat.
 
     Raises:
         Unsupported, CompileTimeout and whatever the implementation raises: see `faults`.
@@ -65,6 +67,7 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> d
         checks = [subject.check(call)]
         seen = executed(call.run, conditions.device, implementation.synchronize)
         _refuse_fallback(implementation, seen, cell.problem.has_core)
+        is_same = repeats(cell, call)
         samples = None
         if conditions.is_timed:
             samples = _sample(cell, subject, call, conditions, first_call_s)
@@ -83,7 +86,7 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> d
         seen=seen,
         samples=samples,
         prepare_s=call.prepare_s,
-    )
+    ) | {"repeats": is_same}
 
 
 def look_again(

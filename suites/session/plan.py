@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import math
-import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from impls.interface import cost
-from impls.interface.attention import Implementation, attend, reasons_against
-from impls.interface.failures import failures
-from impls.interface.inputs import make_inputs
-from impls.interface.problem import Problem
+from impls.interface.attention import reasons_against
+from impls.interface.problem import SOFTMAX, Problem
+from impls.interface.sample import MAX_PAIRS
 from suites.session.looks import LOOKS, SHORT_S
-from suites.session.subject import cost_of
+from suites.session.memory_needed import needed_bytes
+from suites.session.speeds import Speeds
+from suites.session.subject import KEPT_BYTES, cost_of, held_bytes
 from suites.session.sweep import Cell
 
 COMPILE_S = 6.0
 """What one compilation is planned with; Inductor on two cores takes 3 to 8 s a shape."""
 CELL_OVERHEAD_S = 0.05
-"""Inputs, reference and journal."""
+"""Profile and journal."""
+MADE_BYTES_PER_S = 250e6
+"""How fast inputs are drawn."""
+ANSWERED_FLOP_PER_S, ANSWERED_STEP_FLOP_PER_S = 7e9, 0.3e9
+"""How fast they are answered in float64; of one query, keys are widened for each query head."""
+SAMPLED_S = 0.5
+"""Answering the sample of a large problem."""
+CHECKED_BYTES_PER_S = 2e9
+"""How fast inputs are compared with what they were, and put back, around a look."""
 CALLS_PER_LOOK = 9
 """First call, warm-up, check, and four samples at least."""
 SAMPLING_SHARE = 0.7
 """Most cells stop by precision before their sampling budget is spent."""
 CALLS_PER_CELL = 16
 """First call, checks, profile, warm-up and ten samples."""
-COMPILED_SHARE = 0.4
+COMPILED_SHARE = 0.25
 """So much of the budget again, for implementations that compile for every problem."""
+SHARED = ("default", "full")
+"""Budgets that every sweep has a share of."""
 MEMORY_SHARE = 0.7
 """A cell may ask for at most this part of what is free."""
 
@@ -47,8 +55,8 @@ class Budget:
 
     @classmethod
     def of(cls, word: str, total_s: float) -> Budget:
-        """The budget of a word: longer runs also sample each cell longer."""
-        sampling_s = min(1.0, max(0.1, total_s / 500))
+        """The budget of a word: four times as long is twice the cells, each twice as long."""
+        sampling_s = min(1.0, max(0.1, math.sqrt(total_s) / 60))
         return cls(word, total_s, sampling_s, cell_limit_s=max(1.5, total_s / 10))
 
 
@@ -67,12 +75,14 @@ class Planned:
             "decision": self.decision,
             "reason": self.reason,
             "estimate_s": round(self.estimate_s, 3),
+            # What cannot be measured here may not know what it would need.
+            "memory_bytes": needed_bytes(self.cell) if self.estimate_s else None,
         }
 
 
 def decide(
     cells: Sequence[Cell],
-    speeds: Mapping[str, float],
+    speeds: Speeds,
     budget: Budget,
     *,
     device: str,
@@ -81,21 +91,20 @@ def decide(
 ) -> list[Planned]:
     """The plan, in the order of `cells`.
 
-    `speeds` are useful FLOP/s by implementation name. Problems are taken in turn from every
-    series, first rungs first, until the budget is spent; a cell that alone is too long, or asks
-    for more memory than there is, is skipped. Implementations that compile get the largest of the
-    problems so chosen, where they tell most. What an implementation cannot do costs nothing and
-    stays in the plan: its cell says why.
+    Problems are taken in turn from every series, first rungs first, until the budget is spent; a
+    cell that alone is too long, or asks for more memory than there is, is skipped. A long budget
+    is for every sweep: each has an equal share first, and what it leaves is for all. Those that
+    compile get the largest of the problems so chosen, where they tell most. What an implementation
+    cannot do costs nothing and stays in the plan: its cell says why.
     """
     plan = {id(c): Planned(c, "run", None, 0.0) for c in cells}
     able = [c for c in cells if not _cannot(c, device, unavailable)]
-    # Fastest first within a problem: what leads goes furthest.
-    able.sort(key=lambda c: -speeds.get(c.implementation.name, 0.0))
-    plain = [c for c in _in_turn(able) if not c.implementation.needs_compiler]
+    in_turn = _in_turn(able, speeds)
+    plain = [c for c in in_turn if not c.implementation.needs_compiler]
     chosen = _spend(plain, plan, speeds, budget, budget.total_s, free_bytes)
-    compiled = [c for c in _in_turn(able) if c.implementation.needs_compiler]
-    # Stable: problems of one size keep the order of their turns.
-    compiled.sort(key=lambda c: -cost_of(c.problem, c.pass_).flop if c.problem in chosen else 0)
+    compiled = [c for c in in_turn if c.implementation.needs_compiler]
+    # Stable: problems of one size keep the order of their turns, whatever the pass.
+    compiled.sort(key=lambda c: -cost_of(c.problem, "forward").flop if c.problem in chosen else 0)
     _spend(compiled, plan, speeds, budget, budget.total_s * COMPILED_SHARE, free_bytes)
     return [plan[id(c)] for c in cells]
 
@@ -109,23 +118,48 @@ def _cannot(cell: Cell, device: str, unavailable: Mapping[str, Sequence[str]]) -
 def _spend(
     cells: Sequence[Cell],
     plan: dict[int, Planned],
-    speeds: Mapping[str, float],
+    speeds: Speeds,
     budget: Budget,
     limit_s: float,
     free_bytes: int | None,
 ) -> set[Problem]:
     """Enter into `plan` which of `cells`, in this order, fit in `limit_s`; → their problems."""
-    spent_s, chosen = 0.0, set()
+    spent_s, chosen, kept_bytes = 0.0, set(), 0
+    if budget.word in SHARED:
+        cells = _in_shares(cells, limit_s, lambda cell: _estimate(cell, speeds, budget))
     for cell in cells:
         estimate_s = _estimate(cell, speeds, budget)
-        compile_s = COMPILE_S if cell.implementation.needs_compiler else 0.0
+        is_kept = kept_bytes + held_bytes(cell.problem, cell.pass_) <= KEPT_BYTES
+        if cell.problem not in chosen:
+            is_looked_at = not is_kept and _is_looked_at_again(_call_s(cell, speeds))
+            estimate_s += _setup_s(cell) * (LOOKS if is_looked_at else 1)
+        compile_s = _compile_s(cell)
         is_short = estimate_s <= budget.cell_limit_s + compile_s and spent_s + estimate_s <= limit_s
         reason = _too_large(cell, free_bytes) or (None if is_short else _beyond(budget))
         plan[id(cell)] = Planned(cell, "skip" if reason else "run", reason, estimate_s)
         if reason is None:
             spent_s += estimate_s
+            if is_kept and cell.problem not in chosen:
+                kept_bytes += held_bytes(cell.problem, cell.pass_)
             chosen.add(cell.problem)
     return chosen
+
+
+def _in_shares(
+    cells: Sequence[Cell], limit_s: float, estimate: Callable[[Cell], float]
+) -> list[Cell]:
+    """The cells that an equal share of `limit_s` for each sweep has room for, then the others."""
+    share_s = limit_s / max(1, len({cell.suite for cell in cells}))
+    spent_s: dict[str, float] = defaultdict(float)
+    within, beyond = [], []
+    for cell in cells:
+        estimate_s = estimate(cell)
+        if spent_s[cell.suite] + estimate_s <= share_s:
+            spent_s[cell.suite] += estimate_s
+            within.append(cell)
+        else:
+            beyond.append(cell)
+    return within + beyond
 
 
 def _beyond(budget: Budget) -> str:
@@ -134,8 +168,11 @@ def _beyond(budget: Budget) -> str:
     return f"beyond the {budget.word} budget{advice}"
 
 
-def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of one problem together, problems taken in turn from each series."""
+def _in_turn(cells: Sequence[Cell], speeds: Speeds) -> list[Cell]:
+    """The cells of one problem together, problems taken in turn from each series.
+
+    Those of a problem fastest first: what leads goes furthest.
+    """
     by_series: dict[tuple[str, str, str], dict[Problem, list[Cell]]] = {}
     steps: dict[tuple[str, str, str], int] = {}
     for cell in cells:
@@ -151,65 +188,68 @@ def _in_turn(cells: Sequence[Cell]) -> list[Cell]:
         for name in ladders:
             step = steps[name]
             for rung in list(by_series[name].values())[turn * step : (turn + 1) * step]:
-                taken += rung
+                taken += sorted(rung, key=lambda cell: _call_s(cell, speeds))
         turn += 1
     return taken
 
 
-def _estimate(cell: Cell, speeds: Mapping[str, float], budget: Budget) -> float:
+def _call_s(cell: Cell, speeds: Speeds) -> float:
+    """Seconds of one call: what its arithmetic, one query of it, or its bytes alone would take."""
+    speed = speeds.get((cell.implementation.name, cell.problem.dtype))
+    if speed is None:
+        return math.inf
+    work = cost_of(cell.problem, cell.pass_)
+    return max(
+        work.flop / speed.flop_per_s,
+        _step_flop(cell) / speed.step_flop_per_s,
+        work.compulsory_bytes / speed.step_bytes_per_s,
+    )
+
+
+def _step_flop(cell: Cell) -> int:
+    """The FLOP of one query: who reads keys for each query head pays by them, not by bytes."""
+    one = cell.problem.with_(T_q=1, layout="bhtd", operator=SOFTMAX, around=None)
+    return cost.flop(one, cell.pass_)
+
+
+def _estimate(cell: Cell, speeds: Speeds, budget: Budget) -> float:
     """Seconds a cell will take, further looks included (see `looks`)."""
-    work = cost_of(cell.problem, cell.pass_).flop
-    call_s = work / speeds.get(cell.implementation.name, math.inf)
+    call_s = _call_s(cell, speeds)
     once_s = CELL_OVERHEAD_S + SAMPLING_SHARE * budget.sampling_s
+    once_s += cost_of(cell.problem, cell.pass_).compulsory_bytes / CHECKED_BYTES_PER_S
     if cell.implementation.needs_compiler:
-        return COMPILE_S + once_s + CALLS_PER_CELL * call_s
-    if 10 * call_s > SHORT_S:
-        return once_s + CALLS_PER_CELL * call_s
-    return LOOKS * once_s + (CALLS_PER_CELL + (LOOKS - 1) * CALLS_PER_LOOK) * call_s
+        return _compile_s(cell) + once_s + CALLS_PER_CELL * call_s
+    if _is_looked_at_again(call_s):
+        return LOOKS * once_s + (CALLS_PER_CELL + (LOOKS - 1) * CALLS_PER_LOOK) * call_s
+    return once_s + CALLS_PER_CELL * call_s
+
+
+def _is_looked_at_again(call_s: float) -> bool:
+    return 10 * call_s <= SHORT_S
+
+
+def _compile_s(cell: Cell) -> float:
+    if not cell.implementation.needs_compiler:
+        return 0.0
+    return COMPILE_S if cell.pass_ == "forward" else 2 * COMPILE_S
+
+
+def _setup_s(cell: Cell) -> float:
+    """Seconds to make a problem's inputs and its float64 answers."""
+    p, work = cell.problem, cost_of(cell.problem, cell.pass_)
+    answer_s = work.flop / ANSWERED_FLOP_PER_S + _step_flop(cell) / ANSWERED_STEP_FLOP_PER_S
+    if p.B * p.H * p.T_q * p.T_kv > MAX_PAIRS:
+        answer_s = SAMPLED_S
+    return work.compulsory_bytes / MADE_BYTES_PER_S + answer_s
 
 
 def _too_large(cell: Cell, free_bytes: int | None) -> str | None:
     if free_bytes is None:
         return None
-    scratch = cell.implementation.scratch_bytes
-    needed = cost_of(cell.problem, cell.pass_).compulsory_bytes
-    needed += scratch(cell.problem, cell.pass_) if scratch else 0
+    needed = needed_bytes(cell)
     if needed <= MEMORY_SHARE * free_bytes:
         return None
     return (
         f"needs about {needed / 1e9:.1f} GB, more than {MEMORY_SHARE:.0%} of the "
         f"{free_bytes / 1e9:.1f} GB that are free"
     )
-
-
-def probe_speeds(
-    implementations: Sequence[Implementation],
-    device: str,
-    dtype: str,
-    synchronize: Callable[[], None],
-) -> dict[str, float]:
-    """Useful FLOP/s of each implementation on one middling problem, from a warm call.
-
-    Those that compile are not probed, which would cost a compilation, nor can those that fail
-    here: they are planned with the slowest of the others, and their own cells tell what is wrong.
-    """
-    small = Problem(B=1, T_q=512, T_kv=512, H=8, d_h=64, dtype=dtype)
-    problem = small if device == "cpu" else small.with_(B=4, T_q=2048, T_kv=2048, H=16)
-    inputs = make_inputs(problem, device)
-    work = cost.flop(problem, "forward")
-    speeds: dict[str, float] = {}
-    # On a CPU a neighbour's load must not decide how far the sweep goes.
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    for implementation in implementations:
-        if implementation.needs_compiler or reasons_against(implementation, problem, device):
-            continue
-        with suppress(*failures()), torch.no_grad():
-            durations = []
-            for _ in range(3):
-                started = clock()
-                attend(implementation, inputs.q, inputs.k, inputs.v)
-                synchronize()
-                durations.append(clock() - started)
-            speeds[implementation.name] = work / min(durations)
-    slowest = min(speeds.values(), default=1e9)
-    return {i.name: speeds.get(i.name, slowest) for i in implementations}

@@ -42,11 +42,14 @@ def prepare(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: an option has no meaning here.
     """
-    paths = [Path(str(arg).split("::")[0]) for arg in config.args]
-    if any(
-        (config.invocation_params.dir / p).resolve().is_relative_to(ROOT / "suites") for p in paths
-    ):
+    if any(path.is_relative_to(ROOT / "suites") for path in _named_paths(config)):
         asked(config)
+
+
+def _named_paths(config: pytest.Config) -> list[Path]:
+    """The files and folders the command names, without the ids of tests in them."""
+    here = config.invocation_params.dir
+    return [(here / str(argument).split("::")[0]).resolve() for argument in config.args]
 
 
 def asked(config: pytest.Config) -> Asked:
@@ -66,12 +69,16 @@ def asked(config: pytest.Config) -> Asked:
 def _read(config: pytest.Config) -> Asked:
     from impls.interface.device_choice import choose
     from impls.interface.registry import select
-    from suites.session.resume import resume
+    from suites.session import orders
+    from suites.session.resume import ordered, resume
 
     given = session_options.read(config)
     _refuse_unknown_operators(given)
     _refuse_xdist(config)
     resumed = resume(given.store, given.resume) if given.resume else None
+    wanted = orders.read().cells
+    if resumed is not None and wanted is not None:
+        resumed = ordered(resumed, wanted)
     if resumed is not None:
         was = resumed.header["settings"]
         given = replace(
@@ -117,9 +124,15 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     """One test per cell of the bench file's series, or of the user's own problems.
 
     Given problems belong to the sweep "given" alone: a sweep over H has nothing to do with them.
-    """
-    from suites.session.sweep import Series
+    A bench file may say which of pytest's options do not move it:
 
+    - `PASSES`: measured whatever --passes says, where a sweep is about a pass.
+    - `BUDGETS`: the budgets it takes part in, and `Series.budgets` those of a part of it. A file
+      that is named on the command line takes part in any, whole: who names it wants it.
+    - `CPU_DTYPES`: on a CPU, where --dtype names none; the small budgets take the first alone.
+    - `BESIDE`: the implementations of softmax attention that another operator stands beside; those
+      asked for by name are measured too.
+    """
     this = asked(metafunc.config)
     module: Any = metafunc.module
     found: list[Any] = []
@@ -128,53 +141,73 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
         found = this.resumed.cells(module.AXIS, implementations(this.options.brought))
     else:
-        for dtype in this.options.dtypes or _dtypes(this.chosen.device, this.options.budget):
-            own = this.options.sizes(dtype)
-            series = module.series(this.chosen.device, dtype)
-            if own is not None:
-                series = [Series("given", tuple(own))] if module.AXIS == "given" else []
-            found += _cells(this, module.AXIS, series)
+        is_named = Path(module.__file__).resolve() in _named_paths(metafunc.config)
+        for dtype in this.options.dtypes or _dtypes(module, this.chosen.device, this.options):
+            found += _cells(this, module, _series(this, module, dtype, is_named))
     metafunc.parametrize("cell", found, ids=[c.id for c in found])
 
 
-def _cells(this: Asked, suite: str, series: list[Any]) -> list[Any]:
+def _dtypes(module: Any, device: str, options: session_options.Options) -> tuple[str, ...]:
+    if device == "cuda":
+        return ("bfloat16",)
+    dtypes = getattr(module, "CPU_DTYPES", ("float32", "bfloat16"))
+    return dtypes if options.budget in ("default", "full") else dtypes[:1]
+
+
+def _series(this: Asked, module: Any, dtype: str, is_named: bool) -> list[Any]:
+    """The module's own series; where the user gave problems, those, in the sweep "given" alone.
+
+    Of its own those that take part in the budget, unless the file was named.
+    """
+    from suites.session.sweep import Series
+
+    given = this.options.sizes(dtype)
+    if given is not None:
+        return [Series("given", tuple(given))] if module.AXIS == "given" else []
+    every = getattr(module, "BUDGETS", tuple(session_options.BUDGETS))
+    return [
+        line
+        for line in module.series(this.chosen.device, dtype)
+        if is_named or this.options.budget in (every if line.budgets is None else line.budgets)
+    ]
+
+
+def _cells(this: Asked, module: Any, series: list[Any]) -> list[Any]:
     """The cells of some series, without those of a baseline that nobody is set against.
 
     Nor is an implementation tried on problems of an operator that is not its own, unless it was
     asked for by name and the problem was given.
     """
     from impls.interface.attention import reasons_against
+    from impls.interface.problem import SOFTMAX
     from suites.session.sweep import cells
 
     device = this.chosen.device
     if this.named:
         series = [replace(line, implementations=None) for line in series]
     found = cells(
-        suite,
+        module.AXIS,
         series,
         list(this.implementations.values()),
-        passes=this.options.passes,
+        passes=getattr(module, "PASSES", this.options.passes),
         cache=this.options.cache or ("cold" if device == "cuda" else "hot"),
         device=device,
         threads=this.options.threads,
     )
     beside = [i for name, i in this.implementations.items() if name not in this.unasked]
+    neighbours = getattr(module, "BESIDE", None)
 
     def is_wanted(cell: Any) -> bool:
         one = cell.implementation
         if one.operator != cell.problem.operator:
-            return one.name in this.named and suite == "given"
+            return one.name in this.named and module.AXIS == "given"
+        if neighbours and one.operator == SOFTMAX and one.name not in (*neighbours, *this.named):
+            return False
         if cell.implementation.name not in this.unasked:
             return True
         return not all(reasons_against(i, cell.problem, device) for i in beside)
 
     return [cell for cell in found if is_wanted(cell)]
-
-
-def _dtypes(device: str, budget: str) -> tuple[str, ...]:
-    if device == "cuda":
-        return ("bfloat16",)
-    return ("float32", "bfloat16") if budget in ("default", "full") else ("float32",)
 
 
 def drop_duplicates(config: pytest.Config, items: list[pytest.Item]) -> None:

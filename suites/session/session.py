@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from impls.interface.attention import Implementation, reasons_against
-from impls.interface.availability import availability, version_of
+from impls.interface.availability import version_of
 from impls.interface.device_choice import Chosen
-from suites.measure import allocator, device
-from suites.measure.ceilings import ceilings_for
+from suites.measure import allocator, device, trust
 from suites.measure.environment import machine_key, read_environment
-from suites.measure.journal import RunDirectory, utc_now
+from suites.measure.journal import DECIDED, RunDirectory, utc_now
 from suites.measure.pace import Pace
 from suites.measure.samples import SETTINGS_VERSION, Settings
-from suites.session import faults, torch_state
+from suites.session import faults, orders, torch_state
 from suites.session.cell import Conditions, measure_cell
 from suites.session.header import header
 from suites.session.looks import Looks, Sink
+from suites.session.memory_needed import asked_for, shortage
 from suites.session.options import BUDGETS, Options
-from suites.session.plan import Budget, Planned, decide, probe_speeds
+from suites.session.plan import Budget, Planned, decide
 from suites.session.resume import Resumed
 from suites.session.sink import params_of
+from suites.session.speeds import probe_speeds
 from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
-
-Tell = Callable[[str], None]
+from suites.session.trials import Tell, find_unavailable, roofs_of
 
 
 class Session:
@@ -45,12 +46,14 @@ class Session:
         self.plan: dict[str, Planned] = {}
         self.counts: dict[str, int] = {}
         self.directory: RunDirectory | None = None
-        self._unavailable: dict[str, list[str]] = {}
+        self.orders = orders.read()
+        self._unavailable: dict[str, tuple[str, list[str]]] = {}
         self._memory = SubjectMemory()
         self._looks = Looks()
         self._open: dict[str, Any] | None = None
         self.last: Mapping[str, Any] | None = None
         self.is_interrupted = False
+        self.lost: str | None = None
         self._run: dict[str, Any] = {}
         self._measured: set[str] = set()
         self._threads_before = torch.get_num_threads()
@@ -71,8 +74,12 @@ class Session:
             if line:
                 tell(f"WARNING: {line}")
         implementations = list({c.implementation.name: c.implementation for c in cells}.values())
-        self._find_unavailable(implementations, tell)
-        roofs = self._ceilings(tell)
+        self._unavailable = find_unavailable(implementations, self.device, tell, self.orders)
+        if self.orders.is_plan_only:
+            self._note_plan(self._decide(cells, implementations, facts))
+            return
+        resumed = self.resumed.header if self.resumed else None
+        roofs = resumed["ceilings"] if resumed else roofs_of(self.device, self.options, tell)
         key = machine_key(environment)
         settings = self._settings()
         self._conditions = Conditions(
@@ -86,7 +93,7 @@ class Session:
         )
         if self.resumed is not None:
             self.plan = self.resumed.plan_for(cells, key)
-            self.directory = RunDirectory(self.resumed.path)
+            self.directory = RunDirectory(self.resumed.path, self.orders.lock)
             self.counts = dict(self.resumed.counts)
             if self.resumed.crashed is not None:
                 self._journal_crash(self.resumed.crashed)
@@ -102,8 +109,10 @@ class Session:
                 machine_key=key,
                 ceilings=roofs,
                 plan=self.plan.values(),
+                launches=self.orders.launches,
             )
         self._write_run()
+        self.orders.note(run=str(self.directory.path))
         beyond = sum(p.decision == "skip" for p in self.plan.values())
         planned = f"{len(self.to_measure)} cells planned, {beyond} beyond the budget"
         tell(f"run {self.directory.run_id}: {planned}")
@@ -127,13 +136,16 @@ class Session:
             return self._close("skipped", [planned.reason or "not in the plan"])
         name = cell.implementation.name
         if name in self._unavailable:
-            return self._close("unavailable", self._unavailable[name])
+            return self._close(*self._unavailable[name])
         needs = () if cell.pass_ == "forward" else ("backward",)
         reasons = reasons_against(cell.implementation, cell.problem, self.device, needs)
         if reasons:
             return self._close("unsupported", reasons)
-        self.directory.start(cell.key, name, cell.problem.id, cell.pass_)
-        before = torch_state.read()
+        device.empty_cache(self.device)
+        if short := shortage(cell, self.device):
+            return self._close("oom", [short])
+        self.directory.start(cell.key, name, cell.problem.id, cell.pass_, self.orders.launch)
+        before, trusted = torch_state.read(), trust.read(self.device)
         try:
             measured = measure_cell(cell, self._conditions, self._memory)
         finally:
@@ -141,6 +153,7 @@ class Session:
         if changed:
             raise faults.ChangedTorch(f"it changed torch for all: {', '.join(changed)}")
         self._measured.add(name)
+        measured = trust.told(measured, trusted, trust.read(self.device))
         samples = measured.pop("samples")
         told = measured.pop("status"), measured.pop("reasons")
         status, why = self._close(*told, measured)
@@ -170,9 +183,12 @@ class Session:
             return None
         self._memory = SubjectMemory()
         status, reason = faults.classify(error)
-        closed = self._close(status, [reason])
-        device.empty_cache(self.device)
-        return closed
+        self.lost = device.reason_unusable(self.device)
+        if self.lost is None:
+            device.empty_cache(self.device)
+            if status == "oom":
+                reason += f" ({asked_for(self._cell, self.device)})"
+        return self._close(status, [reason, *([self.lost] if self.lost else [])])
 
     def finish(self, is_interrupted: bool) -> None:
         """Write the run's end and give the machine back as it was."""
@@ -181,66 +197,51 @@ class Session:
         if self.directory is None:
             return
         self.directory.finished()
-        self._run |= {"finished_utc": utc_now(), "interrupted": is_interrupted}
+        if not self.orders.is_supervised:
+            self._run |= {"finished_utc": utc_now(), "interrupted": is_interrupted}
         self._write_run()
         self.directory.close()
 
     def _journal_crash(self, entry: Mapping[str, Any]) -> None:
         """Name the cell that ended the process, before another one is noted as running."""
-        identity = {k: v for k, v in entry.items() if k not in ("decision", "reason", "estimate_s")}
-        self._open = {"schema": 1, **identity, "settings_version": SETTINGS_VERSION, "launch": 1}
+        identity = {k: v for k, v in entry.items() if k not in DECIDED}
+        self._open = {
+            "schema": 1,
+            **identity,
+            "settings_version": SETTINGS_VERSION,
+            "launch": self.orders.launch,
+        }
         self._started = time.monotonic()
         self._close("crashed", ["the process died while measuring it"])
-
-    def _ceilings(self, tell: Tell) -> dict[str, Any]:
-        told: list[str] = []
-
-        def progress(what: str) -> None:
-            if not told:
-                tell("measuring the ceilings, what this machine can do at all (10 s; kept a week)")
-            told.append(what)
-
-        roofs = ceilings_for(self.device, self.options.threads, progress=progress)
-        if roofs["contended"]:
-            load = roofs["foreign_load"]
-            tell(
-                f"WARNING: other programs took {load:.0%} of the machine while the ceilings were "
-                "measured: they are not kept, and % of bound may read high"
-            )
-        return roofs
-
-    def _find_unavailable(self, implementations: Sequence[Implementation], tell: Tell) -> None:
-        for implementation in implementations:
-            started = time.monotonic()
-            if not implementation.source.startswith("impls/"):
-                # It may take the process down: then this line says who.
-                tell(f"{implementation.name}: trying it once")
-            before = torch_state.read()
-            if reasons := availability(implementation, self.device):
-                self._unavailable[implementation.name] = reasons
-            # Its own cells tell of it; what is probed next must not run with it.
-            torch_state.put_back(before)
-            if (took := time.monotonic() - started) > 2:
-                tell(f"{implementation.name}: tried once ({took:.0f} s)")
 
     def _decide(
         self, cells: Sequence[Cell], implementations: Sequence[Implementation], facts: Any
     ) -> list[Planned]:
         usable = [i for i in implementations if i.name not in self._unavailable]
-        dtype = cells[0].problem.dtype if cells else "float32"
+        dtypes = sorted({cell.problem.dtype for cell in cells})
         before = torch_state.read()
-        speeds = probe_speeds(usable, self.device, dtype, lambda: device.synchronize(self.device))
+        speeds = probe_speeds(
+            usable, self.device, dtypes, lambda: device.synchronize(self.device), self.orders
+        )
         torch_state.put_back(before)
         return decide(
             cells,
             speeds,
             Budget.of(self.options.budget, BUDGETS[self.options.budget]),
             device=self.device,
-            unavailable=self._unavailable,
+            unavailable={name: why for name, (_, why) in self._unavailable.items()},
             free_bytes=facts.memory_free_bytes,
         )
 
+    def _note_plan(self, plan: Sequence[Planned]) -> None:
+        for planned in plan:
+            self.orders.note(planned=planned.to_json())
+
     def _settings(self) -> Settings:
+        if self.resumed is not None:
+            # One run, one way of measuring: whatever is asked for now.
+            was = self.resumed.header["settings"]
+            return Settings(**{f.name: was[f.name] for f in fields(Settings) if f.name in was})
         budget = Budget.of(self.options.budget, BUDGETS[self.options.budget])
         limits: dict[str, Any] = {"budget_s": self.options.max_time_s or budget.sampling_s}
         if self.options.min_samples:
@@ -254,13 +255,14 @@ class Session:
         self.directory.write_run(self._run)
 
     def _opened(self, cell: Cell) -> dict[str, Any]:
+        self._cell = cell
         self._started = time.monotonic()
         return (
             {"schema": 1}
             | cell.identity()
             | {
                 "settings_version": SETTINGS_VERSION,
-                "launch": 1,
+                "launch": self.orders.launch,
                 "started_utc": utc_now(),
                 "version": version_of(cell.implementation),
             }

@@ -1,0 +1,147 @@
+"""What the sweeps over decoding and the backward answer, on runs whose answer is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from impls.interface.problem import Problem
+from results.answers import backward, decode
+from results.findings import findings
+from results.store import load_run
+from tests.fake_cells import cell
+
+STEP = Problem.parse("T_q=1,T_kv=8192,H=32,H_kv=8,d_h=128,bfloat16")
+SQUARE = Problem.parse("T=512,H=8,d_h=64")
+
+
+def step(name: str, H_kv: int, time_s: float, **changes) -> dict:
+    problem = changes.pop("problem", STEP).with_(H_kv=H_kv)
+    return cell(name, problem, time_s, suite="decode", series="H_kv at T_kv 8192", **changes)
+
+
+def passes(name: str, forward_s: float, backward_s: float, **changes) -> list[dict]:
+    problem = changes.pop("problem", SQUARE)
+    same = {"dq": True, "dk": True, "dv": True}
+    back = {"suite": "backward", "series": "T, full", "pass": "backward", "repeats": same}
+    return [cell(name, problem, forward_s), cell(name, problem, backward_s, **back | changes)]
+
+
+@pytest.fixture
+def run_of(run_directory):
+    def read(*records, **keywords):
+        return load_run(run_directory(records=list(records), **keywords))
+
+    return read
+
+
+def sentence(found) -> str:
+    assert found is not None
+    return found.sentence
+
+
+def test_who_gains_nothing_by_fewer_kv_heads_is_told_beside_who_gains(run_of):
+    run = run_of(
+        step("sdpa_flash", 32, 0.0703),
+        step("sdpa_flash", 8, 0.0701),
+        step("grouped_decode", 32, 0.0382),
+        step("grouped_decode", 8, 0.0098),
+        step("naive", 32, 0.2),
+        step("naive", 8, 0.21),
+    )
+    found = decode.answer(run)
+    # K and V of 8 heads, q and out: 2 bytes of 128·(2·8·8192 + 2·32) elements, in 9.8 ms.
+    rate = 2 * 128 * (2 * 8 * 8192 + 2 * 32) / 0.0098
+    assert rate == pytest.approx(3.43e9, rel=0.002)
+    assert sentence(found) == (
+        "Decoding at T_kv = 8192 (B 1, H 32, d_h 128, bf16), sdpa_flash takes as long with 8 kv "
+        "heads as with 32 (70.1 ms and 70.3 ms), while grouped_decode is 3.90 × as fast with 8 as "
+        "with 32 (9.80 ms against 38.2 ms), reading its cache at 3.43 GB/s, 7.15 × the rate of "
+        "sdpa_flash (1 launch)."
+    )
+    assert found is not None and len(found.cells) == 4
+
+
+def test_who_is_slower_with_fewer_kv_heads_is_told_so(run_of):
+    run = run_of(step("naive", 32, 0.1), step("naive", 1, 0.15))
+    assert "naive takes 1.50 × as long with 1 kv head as with 32 (150 ms and 100 ms)" in sentence(
+        decode.answer(run)
+    )
+
+
+def test_of_several_sizes_the_one_that_most_can_do_is_told_then_groups_of_four(run_of):
+    run = run_of(
+        *(step(name, H_kv, 0.01 * H_kv) for name in ("a", "b") for H_kv in (32, 8, 1)),
+        step("c", 32, 0.3),
+        step("c", 1, 0.1),
+    )
+    assert "with 1 kv head as with 32" in sentence(decode.answer(run))
+    without = run_of(
+        *(step(name, H_kv, 0.01 * H_kv) for name in ("a", "b") for H_kv in (32, 8, 1)),
+        created="20261130T000000Z",
+    )
+    assert "with 8 kv heads as with 32" in sentence(decode.answer(without))
+
+
+@pytest.mark.parametrize("doubt", [{"flags": ["contended"]}, {"status": "error", "timing": None}])
+def test_a_decode_step_in_doubt_is_in_no_sentence(run_of, doubt):
+    run = run_of(
+        step("sdpa_flash", 32, 0.07),
+        step("sdpa_flash", 8, 0.07),
+        step("grouped_decode", 32, 0.038),
+        step("grouped_decode", 8, 0.001, **doubt),
+    )
+    assert "grouped_decode" not in sentence(decode.answer(run))
+    assert decode.answer(run_of(step("x", 8, 0.1), created="20261130T000000Z")) is None
+
+
+def test_several_launches_are_told_by_their_medians(run_of):
+    run = run_of(
+        *(step("a", 32, 0.04 * n, launch=n) for n in (1, 2, 3)),
+        *(step("a", 8, 0.01 * n, launch=n) for n in (1, 2, 3)),
+    )
+    told = sentence(decode.answer(run))
+    assert "4.00 × as fast" in told and "20.0 ms against 80.0 ms" in told
+    assert told.endswith("(median of 3 launches).")
+
+
+def test_the_backward_is_told_in_forwards_with_the_baselines_beside(run_of):
+    run = run_of(*passes("sdpa_flash", 0.00711, 0.0185), *passes("naive", 0.01, 0.031))
+    assert sentence(backward.answer(run)) == (
+        "The backward of sdpa_flash takes 2.60 × its forward at T = 512 (H 8, d_h 64, fp32) "
+        "(18.5 ms against 7.11 ms, for 2.5 × the FLOP; naive takes 3.10 ×; 1 launch); the "
+        "gradients of all 2 repeat bit by bit."
+    )
+
+
+def test_gradients_that_do_not_repeat_are_told_by_name_whatever_the_flags(run_of):
+    differing = {"repeats": {"dq": False, "dk": True, "dv": False}, "flags": ["contended"]}
+    run = run_of(*passes("a", 0.01, 0.03, **differing), *passes("b", 0.01, 0.03))
+    told = sentence(backward.answer(run))
+    assert told.endswith("gradients that do not repeat bit by bit: a (dq, dv).")
+    assert "The backward of b takes 3.00 ×" in told
+
+
+def test_a_backward_without_its_forward_has_no_ratio(run_of):
+    _, alone = passes("a", 0.01, 0.03)
+    assert sentence(backward.answer(run_of(alone))) == (
+        "The gradients of the one that was tried repeat bit by bit."
+    )
+    assert backward.answer(run_of(cell("a", SQUARE, 0.1), created="20261130T000000Z")) is None
+
+
+def test_what_sweeps_answer_stands_between_what_leads_and_what_is_in_doubt(run_of):
+    run = run_of(
+        *passes("naive", 0.01, 0.03),
+        *passes("sdpa_flash", 0.007, 0.018),
+        step("a", 32, 0.04),
+        step("a", 8, 0.01),
+        cell("chunked", SQUARE, 0.01, flags=["contended"]),
+    )
+    told = [f.sentence.split()[0] for f in findings(run)]
+    assert told[0] == "sdpa_flash" and told[-1] == "1", "the fastest first, the left out last"
+    assert told.index("The") < told.index("Decoding") < told.index("1")
+    assert [f.sentence.split()[0] for f in findings(run, most=1)] == [
+        "sdpa_flash",
+        "The",
+        "Decoding",
+    ]
