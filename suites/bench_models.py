@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from impls.interface import cost, layer_work
+from impls.interface.layer_cost import weights
 from impls.interface.layer_problem import core_of, decode_part, prefill_part
 from impls.interface.layer_shape import LayerShape
 from impls.interface.problem import Problem
@@ -19,24 +20,27 @@ from suites.session.sweep import Series
 AXIS = "models"
 BUDGETS = ("default", "full")
 CPU_DTYPES = ("bfloat16",)
-# FLOP a call of core and of layer at most: a tenth of a second or so.
-MOST_FLOP = {"cpu": (5e9, 20e9), "cuda": (1e14, 1e14)}
+# FLOP a call of core and of layer at most: some hundredths of a second.
+MOST_FLOP = {"cpu": (2e9, 10e9), "cuda": (1e14, 1e14)}
 SHORTEST_T = 16
+# Rungs a turn, of which each series has one: more than others take, so that every model has a row.
+FIRST = 6
 # What a GPU is filled with: tokens of a prompt, and sequences that each want one more.
 TOKENS, SEQUENCES = 16384, 32
 
 
 def series(device: str, dtype: str) -> list[Series]:
-    """One problem a series; of all models the cheapest kind first: decode, then core, then layer.
+    """One problem a series, the cheapest first: cores, decode before prefill, then layers by size.
 
-    On a CPU each is measured with the implementation that does it best, which has room for all.
+    On a CPU each is measured with the implementation that does it best, which has room for most.
     """
     rows = [(model, layer) for model in models().values() for layer, _ in model.shape.layers]
+    by_size = sorted(rows, key=lambda row: weights(row[1]))
+    cores = [(*row, "core", make) for make in (_decode, _prefill) for row in rows]
+    layers = [(*row, "layer", make) for row in by_size for make in (_decode, _prefill)]
     return [
         _series(device, dtype, model, layer, part, make)
-        for part in ("core", "layer")
-        for make in (_decode, _prefill)
-        for model, layer in rows
+        for model, layer, part, make in (*cores, *layers)
         if make is _prefill or layer.is_causal
     ]
 
@@ -63,7 +67,14 @@ def _series(
     phase = make.__name__.lstrip("_")
     length = f"T {T}" if own_T == T else f"T {T} of {own_T}"
     label = f"{model.name} {layer.variant}{window}, {phase} {part}, {length}"
-    return Series(label, (problem,), implementations=_best(device, problem))
+    return Series(
+        label,
+        (problem,),
+        FIRST,
+        implementations=_best(device, problem),
+        # A row each for a hundred problems, whose weights are drawn anew for every look.
+        is_looked_at_again=device != "cpu",
+    )
 
 
 def _prefill(device: str, dtype: str, layer: LayerShape, T: int) -> Problem:

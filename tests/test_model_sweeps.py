@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -14,29 +15,37 @@ from impls.interface.registry import implementations
 from impls.layer.attention_layer import AttentionLayer
 from impls.layer.head_pruning import pruned
 from impls.layer.models import models
-from results.model_label import read_label
+from results.model_label import ModelLabel, read_label
 from suites import bench_head_count, bench_head_size_independent, bench_models, bench_pruned_heads
 from suites.session import selection
+from suites.session.looks import Looks
+from suites.session.plan import Budget, decide
+from suites.session.speeds import Speed
 from suites.session.sweep import Series, cells
 
 MINE = (bench_head_count, bench_head_size_independent, bench_models, bench_pruned_heads)
 PLACES = [("cpu", "bfloat16"), ("cuda", "bfloat16")]
 
 
-def labelled(device, dtype):
-    return [(read_label(line.label), line) for line in bench_models.series(device, dtype)]
+def labelled(device: str, dtype: str) -> list[tuple[ModelLabel, Series]]:
+    """The series of the sweep over models, each with its label as a report reads it back."""
+    found = []
+    for line in bench_models.series(device, dtype):
+        label = read_label(line.label)
+        assert label is not None, line.label
+        found.append((label, line))
+    return found
 
 
 @pytest.mark.parametrize(("device", "dtype"), PLACES)
 def test_every_model_of_the_table_has_its_row_of_each_kind(device, dtype):
     found = labelled(device, dtype)
-    assert all(label is not None for label, _ in found)
-    rows = {(label.model, label.phase, label.part) for label, _ in found if label}
+    rows = {(label.model, label.phase, label.part) for label, _ in found}
     for model in models().values():
         phases = ["prefill", "decode"] if model.shape.layer.is_causal else ["prefill"]
         for phase in phases:
             assert {(model.name, phase, "core"), (model.name, phase, "layer")} <= rows
-    systems = {label.variant.split("-")[0] for label, _ in found if label}
+    systems = {label.variant.split("-")[0] for label, _ in found}
     assert {"single", "MHA", "MQA", "GQA", "MLA"} <= systems
 
 
@@ -44,7 +53,7 @@ def test_every_model_of_the_table_has_its_row_of_each_kind(device, dtype):
 def test_a_row_says_the_length_it_is_measured_at_and_the_models_own(device, dtype):
     for label, line in labelled(device, dtype):
         (problem,) = line.problems
-        assert label and problem.T_kv == label.T <= label.own_T
+        assert problem.T_kv == label.T <= label.own_T
         assert label.own_T == models()[label.model].typical_T
         assert problem.T_q == (1 if label.phase == "decode" else label.T)
         assert (problem.around is None) == (label.part == "core")
@@ -57,7 +66,7 @@ def test_a_gpu_measures_almost_every_model_at_its_own_length():
 
 def test_on_a_cpu_a_call_is_affordable_and_twice_the_length_would_not_be():
     """Counted here from the layer's weights, independently of the sweep's own count."""
-    most = dict(zip(("core", "layer"), bench_models.MOST_FLOP["cpu"], strict=True))
+    most_core, most_layer = bench_models.MOST_FLOP["cpu"]
     for label, line in labelled("cpu", "bfloat16"):
         core = line.problems[0].with_(around=None)
         weights = layer_cost.weights(models()[label.model].shape.layer)
@@ -67,8 +76,9 @@ def test_on_a_cpu_a_call_is_affordable_and_twice_the_length_would_not_be():
             longer = core.with_(T_q=T_q, T_kv=times * core.T_kv)
             return cost.flop(longer) + is_layer * 2 * T_q * weights
 
-        assert flop(1) <= most[label.part]
-        assert label.own_T == label.T or flop(2) > most[label.part], label
+        most = most_core if label.part == "core" else most_layer
+        assert flop(1) <= most or label.T < 2 * bench_models.SHORTEST_T
+        assert label.own_T == label.T or flop(2) > most, label
 
 
 def test_full_width_is_kept_whatever_the_length():
@@ -170,10 +180,10 @@ def test_the_same_cell_in_two_series_is_a_row_of_both_and_once_in_each():
         SimpleNamespace(fixturenames=[]),
     ]
     dropped = []
-    config = SimpleNamespace(
+    config: Any = SimpleNamespace(
         stash={}, hook=SimpleNamespace(pytest_deselected=lambda items: dropped.extend(items))
     )
-    kept = list(items)
+    kept: list[Any] = list(items)
     selection.drop_duplicates(config, kept)
     assert kept == [*items[:4], items[6]] and dropped == items[4:6]
 
@@ -186,3 +196,33 @@ def test_a_series_names_its_implementations_and_the_others_are_not_measured():
     assert [(c.series, c.implementation.name) for c in found] == [
         *(("all", "naive"), ("all", "chunked"), ("one", "chunked"))
     ]
+
+
+def test_a_series_without_further_looks_is_planned_and_measured_once():
+    problem = bench_head_count.series("cpu", "float32")[0].problems[0]
+    lines = [Series("often", (problem,)), Series("once", (problem,), is_looked_at_again=False)]
+    often, once = cells(
+        "s", lines, [implementations()["naive"]], passes=["forward"], cache="hot", device="cpu",
+        threads=1,
+    )  # fmt: skip
+    speed = {("naive", "float32"): Speed(1e11, 1e11, 1e11)}
+    budget = Budget.of("quick", 90.0)
+    planned = decide([often, once], speed, budget, device="cpu", unavailable={}, free_bytes=None)
+    assert planned[0].estimate_s > 4 * planned[1].estimate_s
+    samples = SimpleNamespace(calls_per_sample=1, wall_samples_s=(), samples_s=(0.001,) * 10)
+    for cell, count in ((often, 1), (once, 0)):
+        looks = Looks()
+        looks.add(cell, {}, {"samples": samples}, Unused())
+        assert len(looks._seen) == count
+    every = [line for _, line in labelled("cpu", "bfloat16")]
+    assert not any(line.is_looked_at_again for line in every)
+
+
+class Unused:
+    """A sink that nothing is recorded in."""
+
+    def record(self, samples_s, **named):
+        raise AssertionError
+
+    def replace(self, samples_s):
+        raise AssertionError

@@ -54,11 +54,13 @@ class Looks:
     ) -> None:
         """Note an ok cell, its journal record and its measured fields, when another look pays.
 
-        It does not for long calls, nor where a look would cost a compilation.
+        It does not for long calls, nor where a look would cost a compilation, nor where the series
+        does without.
         """
         samples: Samples = fields["samples"]
         span_s = samples.calls_per_sample * sum(samples.wall_samples_s or samples.samples_s)
-        if span_s < SHORT_S and not cell.implementation.needs_compiler:
+        is_meant = cell.is_looked_at_again and not cell.implementation.needs_compiler
+        if span_s < SHORT_S and is_meant:
             self._seen.append(_Seen(cell, record, fields, sink, [samples]))
 
     def again(

@@ -131,7 +131,7 @@ def _spend(
         estimate_s = _estimate(cell, speeds, budget)
         is_kept = kept_bytes + held_bytes(cell.problem, cell.pass_) <= KEPT_BYTES
         if cell.problem not in chosen:
-            is_looked_at = not is_kept and _is_looked_at_again(_call_s(cell, speeds))
+            is_looked_at = not is_kept and _is_looked_at_again(cell, _call_s(cell, speeds))
             estimate_s += _setup_s(cell) * (LOOKS if is_looked_at else 1)
         compile_s = _compile_s(cell)
         is_short = estimate_s <= budget.cell_limit_s + compile_s and spent_s + estimate_s <= limit_s
@@ -219,13 +219,13 @@ def _estimate(cell: Cell, speeds: Speeds, budget: Budget) -> float:
     once_s += cost_of(cell.problem, cell.pass_).compulsory_bytes / CHECKED_BYTES_PER_S
     if cell.implementation.needs_compiler:
         return _compile_s(cell) + once_s + CALLS_PER_CELL * call_s
-    if _is_looked_at_again(call_s):
+    if _is_looked_at_again(cell, call_s):
         return LOOKS * once_s + (CALLS_PER_CELL + (LOOKS - 1) * CALLS_PER_LOOK) * call_s
     return once_s + CALLS_PER_CELL * call_s
 
 
-def _is_looked_at_again(call_s: float) -> bool:
-    return 10 * call_s <= SHORT_S
+def _is_looked_at_again(cell: Cell, call_s: float) -> bool:
+    return cell.is_looked_at_again and 10 * call_s <= SHORT_S
 
 
 def _compile_s(cell: Cell) -> float:

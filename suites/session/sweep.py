@@ -21,7 +21,8 @@ class Series:
     The plan goes down the list as far as the budget allows, so a ladder over T is in rising order
     and a sweep over H starts with its middle and ends. Series take turns, `rungs_per_turn` problems
     of each. `budgets` are those the series takes part in; None: all that its bench file does.
-    `implementations` are those it is measured with where the user names none; None: all.
+    `implementations` are those it is measured with where the user names none; None: all. A series
+    of many rows that are not ranked may do without the further looks at short cells (see `looks`).
     """
 
     label: str
@@ -29,6 +30,7 @@ class Series:
     rungs_per_turn: int = 1
     budgets: tuple[str, ...] | None = None
     implementations: tuple[str, ...] | None = None
+    is_looked_at_again: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Cell:
     suite: str
     series: str
     rungs_per_turn: int = 1
+    is_looked_at_again: bool = True
 
     @property
     def key(self) -> str:
@@ -98,13 +101,25 @@ def cells(
             suite,
             line.label,
             line.rungs_per_turn,
+            line.is_looked_at_again,
         )
         for line in series
         for problem in line.problems
         for pass_ in passes
-        for implementation in implementations
-        if line.implementations is None or implementation.name in line.implementations
+        for implementation in _measured_with(line, problem, implementations)
     ]
+
+
+def _measured_with(
+    line: Series, problem: Problem, implementations: Sequence[Implementation]
+) -> list[Implementation]:
+    """Those that the series names; of a part of a layer without a core the first alone.
+
+    There is no attention in it: all of them would measure the same products.
+    """
+    named = line.implementations
+    found = [one for one in implementations if named is None or one.name in named]
+    return found if problem.has_core else found[:1]
 
 
 def masked_both_ways(
