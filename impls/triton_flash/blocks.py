@@ -48,7 +48,9 @@ _TABLE: dict[tuple[str, int | str], tuple[tuple[int, Blocks], ...]] = {
         (256, Blocks(128, 64, 8, 2)),
     ),
     ("sm_80", TF32X3): (
+        (63, Blocks(128, 16, 8, 2)),
         (64, Blocks(128, 32, 8, 2)),
+        (96, Blocks(64, 16, 4, 2)),
         (128, Blocks(32, 32, 4, 2)),
     ),
     ("sm_90", TF32X3): (
