@@ -51,7 +51,7 @@ def test_the_range_over_the_models_is_told_with_its_ends(run_of):
     found = answer(run)
     assert found is not None and found.sentence == (
         "Of its bound the whole layer of a published model reaches 40 % (m40 MHA) to 90 % (m90 "
-        "MHA) in prefill, 50 % in the middle of 3; 97 % in decode (m40 MHA)."
+        "MHA) in prefill, median 50 % of 3; 97 % in decode (m40 MHA)."
     )
     assert len(found.cells) == 4
 

@@ -59,7 +59,7 @@ def _told(phase: str, shown: dict[str, Cell]) -> str:
         return f"{shares[low]:.0f} % in {phase} ({low})"
     return (
         f"{shares[low]:.0f} % ({low}) to {shares[high]:.0f} % ({high}) in {phase}, "
-        f"{median(shares.values()):.0f} % in the middle of {len(shares)}"
+        f"median {median(shares.values()):.0f} % of {len(shares)}"
     )
 
 
