@@ -30,7 +30,7 @@ TOKENS, SEQUENCES = 16384, 32
 
 
 def series(device: str, dtype: str) -> list[Series]:
-    """One problem a series, the cheapest first: cores, decode before prefill, then layers by size.
+    """One problem a series, the cheapest first: cores, then layers by size.
 
     On a CPU each is measured with the implementation that does it best, which has room for most.
     """

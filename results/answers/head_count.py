@@ -15,7 +15,7 @@ PAPERS_H = 8
 
 
 def answer(run: Run) -> Finding | None:
-    """Core and layer with the fewest and the most heads over the paper's, and its perplexities."""
+    """Core and layer with the fewest and the most heads over the paper's; its perplexities."""
     told, cells, heads = [], [], set()
     for part in ("core", "layer"):
         every = [one for one in ladders(run, SUITE, lambda p: p.H) if one.series.endswith(part)]
