@@ -13,7 +13,6 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 _FURTHER = {"smoke": "quick", "quick": "default", "default": "full"}
 # A run of these was asked for by name: `make bench` would measure something else.
 _CHOSEN = ("--impl", "--problem", "--shapes")
-_STATIC = ("gate --static", "show")
 _UNFINISHED = ("interrupted", "crashed", "unfinished")
 
 
@@ -23,7 +22,10 @@ def next_steps(run: Run, cwd: Path | None = None) -> list[str]:
     begin = f"cd {shlex.quote(str(CHECKOUT))} && " if there else ""
     name = _known_as(run)
     if run.header.kind == "static":
-        return [f"{begin}{python()} -m results {line} {name}" for line in _STATIC]
+        # The gate knows shipped kernels alone.
+        is_brought = bool(run.profiles) and all(p.origin for p in run.profiles)
+        lines = ["show"] if is_brought else ["gate --static", "show"]
+        return [f"{begin}{python()} -m results {line} {name}" for line in lines]
     if run.state in _UNFINISHED:
         return [f"{begin}{python()} -m pytest suites --resume {name}"]
     lines = [f"{begin}{python()} -m results show {name}"]

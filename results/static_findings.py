@@ -21,6 +21,12 @@ PIPE_WORDS = {
     "issue": "issuing instructions",
     "dram": "device memory",
 }
+# Whose share a bound is, the most telling first.
+PEAK_WORDS = {
+    "mma": "the matrix peak",
+    "fp32": "the float32 peak",
+    "dram": "the memory bandwidth",
+}
 
 
 def refused(run: Run) -> Finding | None:
@@ -46,13 +52,18 @@ def broken_promises(run: Run) -> Finding | None:
 
 
 def spills(run: Run) -> Finding | None:
-    """How many default blocks spill, the worst of them, and whether any does in its hot loop."""
-    shipped = [p for p in run.profiles if p.is_default and p.resources and p.hot_loop]
-    spilling = [p for p in shipped if _spilled(p)]
-    if not shipped:
+    """How many default blocks spill, the worst of them, and whether any does in its hot loop.
+
+    Where there is no default block, as of a kernel that was brought, all that compiled.
+    """
+    compiled = [p for p in run.profiles if p.resources and p.hot_loop]
+    shown = [p for p in compiled if p.is_default] or compiled
+    if not shown:
         return None
+    what = f"{'default' if shown[0].is_default else 'compiled'} block{'s' * (len(shown) > 1)}"
+    spilling = [p for p in shown if _spilled(p)]
     if not spilling:
-        return Finding(f"Of {len(shipped)} default blocks none spills a register.")
+        return Finding(f"Of {len(shown)} {what} none spills a register.")
     worst = max(spilling, key=_spilled)
     inside = [
         p for p in spilling if p.hot_loop and (p.hot_loop.spill_stores + p.hot_loop.spill_loads)
@@ -61,22 +72,26 @@ def spills(run: Run) -> Finding | None:
     resources = worst.resources
     assert resources is not None
     return Finding(
-        f"{len(spilling)} of {len(shipped)} default blocks spill, {where}; most: {_named(worst)} "
+        f"{len(spilling)} of {len(shown)} {what} spill, {where}; most: {_named(worst)} "
         f"with {resources.spill_stores} stores and {resources.spill_loads} loads."
     )
 
 
 def bounds(run: Run) -> Finding | None:
-    """For each architecture how far the most useful kernel's two bounds allow."""
-    parts: list[str] = []
-    for arch in arch_order(p.arch for p in run.profiles):
-        known = [p for p in run.profiles if p.arch == arch and p.bound and p.bound.of == "mma"]
-        if known:
-            parts.append(f"{arch} {_bounds_text(max(known, key=_height))}")
-    if not parts:
+    """For each architecture how far the most useful kernel's two bounds allow.
+
+    Of kernels that multiply matrices; where none does, of those held to another peak.
+    """
+    known = {of: [p for p in run.profiles if p.bound and p.bound.of == of] for of in PEAK_WORDS}
+    of = next((of for of, found in known.items() if found), None)
+    if of is None:
         return None
+    parts: list[str] = []
+    for arch in arch_order(p.arch for p in known[of]):
+        best = max((p for p in known[of] if p.arch == arch), key=_height)
+        parts.append(f"{arch} {_bounds_text(best)}")
     return Finding(
-        "Share of the matrix peak that the code allows, nothing overlapped to all overlapped, of "
+        f"Share of {PEAK_WORDS[of]} that the code allows, nothing overlapped to all overlapped, of "
         f"each architecture's best: {'; '.join(parts)}. Bounds, not predictions."
     )
 

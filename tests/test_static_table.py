@@ -87,7 +87,7 @@ def test_the_worst_of_several_that_spill_is_named(tmp_path):
 
 def test_a_clean_run_says_that_nothing_spills(tmp_path):
     run = load_run(write_static_run(tmp_path, [profile()]))
-    assert findings(run)[0].sentence == "Of 1 default blocks none spills a register."
+    assert findings(run)[0].sentence == "Of 1 default block none spills a register."
 
 
 def test_a_timed_run_has_no_static_findings(tmp_path):
