@@ -1,0 +1,111 @@
+"""Where a series of nights changed its level: PELT with the L1 cost on logarithms.
+
+PELT finds the segmentation of least cost exactly (Killick, Fearnhead and Eckley, 2012); the L1
+cost, distances to the median, lets single outliers be. A new level counts from its third night on:
+the first shows it and two more confirm it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from results.inference import Floats
+
+CONFIRMING_NIGHTS = 2
+# The step that is named, and what a change must save of the cost: 2 ln n robust deviations.
+LEAST_RATIO = 1.03
+_PENALTY = 2.0
+# So many of a level's nights must lie beyond the middle of its step: of three nights all, or two
+# outliers side by side would be a level.
+_BEYOND = 0.7
+# Differences of neighbours spread by sqrt(2) of the noise, whatever the level does;
+# 0.6745 is the normal distribution's third quartile.
+_TO_DEVIATION = 0.6745 * math.sqrt(2)
+
+
+@dataclass(frozen=True)
+class ChangePoint:
+    """A new level: the index of its first night, and its ratio to the level before.
+
+    1.05 is slower; `nights` is how many nights of the new level there are.
+    """
+
+    index: int
+    ratio: float
+    nights: int
+
+
+def change_points(times_s: Sequence[float] | Floats) -> list[ChangePoint]:
+    """The changes of level of one series, oldest first, none smaller than 3 %.
+
+    Neighbouring levels that differ by less are one level.
+
+    Raises:
+        ValueError: a time is not positive and finite.
+    """
+    times = np.asarray(times_s, dtype=float)
+    if not np.all(np.isfinite(times) & (times > 0)):
+        raise ValueError("a series has a time that is not positive: leave such nights out")
+    least = CONFIRMING_NIGHTS + 1
+    if len(times) < 2 * least:
+        return []
+    logs = np.log(times)
+    deviation = float(np.median(np.abs(np.diff(logs)))) / _TO_DEVIATION
+    # A clock of coarse steps may repeat itself; then any step is far beyond its noise.
+    scaled = logs / max(deviation, 1e-6)
+    # Loaded here: with it comes scipy.stats, a second for whoever only lists runs.
+    import ruptures
+    from ruptures.base import BaseCost
+
+    BaseCost.register(_L1)
+    search = ruptures.Pelt(custom_cost=_L1(scaled), min_size=least, jump=1).fit(scaled)
+    ends = search.predict(pen=_PENALTY * math.log(len(logs)))
+    return _confirmed(logs, [0, *ends])
+
+
+class _L1:
+    """The L1 cost as ruptures asks for it, of every segment beforehand: each is asked for often."""
+
+    model = "l1"
+    min_size = CONFIRMING_NIGHTS + 1
+
+    def __init__(self, values: Floats) -> None:
+        n, self.signal = len(values), values
+        self._costs = np.zeros((n + 1, n + 1))
+        for length in range(self.min_size, n + 1):
+            windows = np.lib.stride_tricks.sliding_window_view(values, length)
+            costs = np.abs(windows - np.median(windows, axis=1, keepdims=True)).sum(axis=1)
+            starts = np.arange(n - length + 1)
+            self._costs[starts, starts + length] = costs
+
+    def fit(self, *args: object, **kwargs: object) -> _L1:
+        return self  # the costs are there already
+
+    def error(self, start: int, end: int) -> float:
+        return float(self._costs[start, end])
+
+
+def _confirmed(logs: Floats, edges: list[int]) -> list[ChangePoint]:
+    """The change points between segments, the weakest dissolved until all are confirmed."""
+    while len(edges) > 2:
+        levels = [float(np.median(logs[a:b])) for a, b in itertools.pairwise(edges)]
+        found = []
+        for (before, after), (a, b) in zip(
+            itertools.pairwise(levels), itertools.pairwise(edges[1:]), strict=True
+        ):
+            sign = 1 if after > before else -1
+            beyond = float(np.mean(sign * (logs[a:b] - (before + after) / 2) > 0))
+            is_step = abs(after - before) >= math.log(LEAST_RATIO) and beyond >= _BEYOND
+            found.append(
+                (is_step, abs(after - before), ChangePoint(a, math.exp(after - before), b - a))
+            )
+        weak = [size if not is_step else math.inf for is_step, size, _ in found]
+        if min(weak) == math.inf:
+            return [point for *_, point in found]
+        del edges[1 + weak.index(min(weak))]
+    return []
