@@ -14,23 +14,16 @@ from typing import Any
 from rich.console import Console
 
 from results.findings import findings
+from results.judging_arguments import ArgumentMistake, add_commands, examples, judging_command
 from results.printing import print_list, print_run
 from results.reading import SchemaError
 from results.run import Run
 from results.schema import Cell
-from results.static_baseline import FOLDER
-from results.static_command import accept, gate
 from results.store import RunNotFound, RunSummary, find_run, list_runs, load_run, store_folder
 from results.trouble import has_wrong
 
 WRONG, USAGE, BROKEN = 1, 2, 5
-_JUDGING = {"gate": gate, "accept": accept}
 _SHOW_CODES = "0 all well, 1 a result of the run was wrong, 2 usage, 5 unreadable"
-_GATE_CODES = (
-    "0 pass, 1 regressed, 2 usage, 4 not comparable (new, missing, another compiler,\n"
-    "no baseline), 5 broken or nothing compared"
-)
-_ACCEPT_CODES = "0 accepted, 1 it has failed profiles, 2 usage, 5 unreadable or nothing to accept"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,13 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "list":
             _list(store, as_json=options.json)
-        elif options.command in _JUDGING:
-            return _JUDGING[options.command](options, store)
+        elif options.command != "show":
+            return judging_command(options)(options, store)
         else:
             run = load_run(find_run(options.run, store))
             _show(run, as_json=options.json, show_all=options.all)
             return WRONG if has_wrong(run) else 0
-    except RunNotFound as error:
+    except (RunNotFound, ArgumentMistake) as error:
         print(f"results: {error}", file=sys.stderr)
         return USAGE
     except BrokenPipeError:
@@ -129,11 +122,6 @@ def _print_json(value: Any) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    def examples(*lines: str, codes: str = _SHOW_CODES) -> dict[str, Any]:
-        epilog = "\n".join(["examples:", *(f"  python -m results {line}" for line in lines)])
-        epilog += f"\n\nexit codes: {codes}"
-        return {"epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
-
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print JSON, complete")
     shared.add_argument(
@@ -144,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m results",
         description="Read the runs that were measured. Needs no torch.",
-        **examples("list", "show latest"),
+        **examples("list", "show latest", codes=_SHOW_CODES),
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser(
@@ -152,14 +140,14 @@ def _parser() -> argparse.ArgumentParser:
         parents=[shared],
         help="the runs there are, the newest first",
         description="The runs there are, the newest first: where, when, of what, how it ended.",
-        **examples("list", "list --json"),
+        **examples("list", "list --json", codes=_SHOW_CODES),
     )
     show = commands.add_parser(
         "show",
         parents=[shared],
         help="the cells of one run and what they say",
         description="The cells of one run, why some have no time, and what the run bears out.",
-        **examples("show latest", "show 20261129T193000Z --all"),
+        **examples("show latest", "show 20261129T193000Z --all", codes=_SHOW_CODES),
     )
     show.add_argument(
         "run",
@@ -169,45 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         help='"latest" (default), a name as `list` has it or its beginning, or a path',
     )
     show.add_argument("--all", action="store_true", help="also a row for each cell without a time")
-    judging = argparse.ArgumentParser(add_help=False, parents=[shared])
-    judging.add_argument(
-        "--static",
-        action="store_true",
-        required=True,
-        help="of kernels compiled ahead of time, see python -m suites static",
-    )
-    judging.add_argument(
-        "--baselines",
-        metavar="FOLDER",
-        default=FOLDER,
-        help="the folder of what was accepted (default: results/baselines of this checkout)",
-    )
-    gate_parser = commands.add_parser(
-        "gate",
-        parents=[judging],
-        help="whether a run is as good as what was accepted",
-        description="Judge a static run: the gated figures exactly against the accepted ones, and "
-        "what must hold under any compiler. With two runs the second is set against the first, "
-        "and every figure that differs is printed.",
-        **examples("gate --static", "gate --static 20261129T19 20261130T08", codes=_GATE_CODES),
-    )
-    gate_parser.add_argument(
-        "runs",
-        nargs="*",
-        metavar="RUN",
-        help="the run (default: the latest static one), or BASE RUN",
-    )
-    accept_parser = commands.add_parser(
-        "accept",
-        parents=[judging],
-        help="make a run what the next ones are judged against",
-        description="Make a static run the baseline and print what changes by it. A run with "
-        "failed profiles is refused. Commit the files with the change that made them.",
-        **examples("accept --static", "accept --static 20261129T19", codes=_ACCEPT_CODES),
-    )
-    accept_parser.add_argument(
-        "run", nargs="?", default="latest", metavar="RUN", help="default: the latest static one"
-    )
+    add_commands(commands, shared)
     return parser
 
 

@@ -249,14 +249,6 @@ def test_an_unknown_run_is_a_usage_error(bench, capsys):
 
 
 @pytest.mark.parametrize("command", ["gate", "accept"])
-def test_without_static_there_is_nothing_to_judge_yet(command, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main([command])
-    assert ended.value.code == 2
-    assert "--static" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["gate", "accept"])
 def test_help_has_two_examples_and_the_exit_codes(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])

@@ -1,0 +1,138 @@
+"""`python -m results history` and `spread`: cells over runs, and between launches."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from results.history import Event, Series, alerts, all_series, events
+from results.rules import read_rules
+from results.side_names import read_side
+from results.spreads import Spread, spreads, write_spreads
+from results.store import list_runs, load_run
+from results.units import time_text
+from results.verdict_text import change_text
+
+ALERT, BROKEN = 1, 5
+_MOST_CELLS = 5
+
+
+def history(options: argparse.Namespace, store: Path) -> int:
+    """Print the events of every series → exit code: 1 under --alert where one calls.
+
+    Raises:
+        RulesError, SchemaError, OSError: as reading raises them.
+    """
+    found = [s for s in list_runs(store) if s.header is not None and s.header.kind == "timed"]
+    runs = [load_run(summary.path) for summary in found]
+    series = [one for one in all_series(runs) if fnmatchcase(one.name, options.cells)]
+    if options.alert:
+        rules, today = read_rules(), datetime.date.today()
+        waived = [s for s in series if rules.waiver_of(s.name, today)[0]]
+        series = [one for one in series if one not in waived]
+    told = events(series)
+    calling = alerts(told, options.within)
+    code = BROKEN if not series else ALERT if options.alert and calling else 0
+    longest = max((len(one.nights) for one in series), default=0)
+    last = f"{len(series)} series of up to {longest} runs: {len(told)} events, {len(calling)} alert"
+    last += "" if len(calling) == 1 else "s"
+    if longest < 6:
+        last += "; a change needs 6 runs of one machine and method to be seen"
+    if options.json:
+        record = {"exit_code": code, "conclusion": last, "series": [*map(asdict, series)]}
+        record["events"] = [_record(event, event in calling) for event in told]
+        print(json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False))
+        return code
+    for event in told:
+        _print_event(event, event in calling)
+    for part in _changed_methods(series):
+        print(part)
+    print(last)
+    return code
+
+
+def _print_event(event: Event, is_alert: bool) -> None:
+    word = "slower" if event.is_slower else "faster"
+    commits = f"{(event.after_commit or 'unknown')[:9]}..{(event.until_commit or 'unknown')[:9]}"
+    alert = "ALERT: " if is_alert else ""
+    cells = f"{len(event.steps)} cell{'s' * (len(event.steps) != 1)}"
+    print(f"{alert}{event.utc} {word}, {cells}, commits {commits}, run {event.run}")
+    for step in event.steps[:_MOST_CELLS]:
+        over = "" if step.is_last else ", over since"
+        ratio = change_text(step.point.ratio)
+        print(f"  {ratio:>8}  {step.series.name} ({step.point.nights} runs{over})")
+    if len(event.steps) > _MOST_CELLS:
+        print(f"  and {len(event.steps) - _MOST_CELLS} more: --json has all")
+
+
+def _changed_methods(series: list[Series]) -> list[str]:
+    parts: dict[str, int] = {}
+    for one in series:
+        parts[one.machine_key] = max(parts.get(one.machine_key, 1), one.part)
+    return [
+        f"method changed on {machine}: {n} series of each cell, not set against each other"
+        for machine, n in parts.items()
+        if n > 1
+    ]
+
+
+def _record(event: Event, is_alert: bool) -> dict[str, Any]:
+    steps = [
+        {
+            "name": step.series.name,
+            "part": step.series.part,
+            "index": step.point.index,
+            "ratio": step.point.ratio,
+            "nights": step.point.nights,
+            "is_last": step.is_last,
+        }
+        for step in event.steps
+    ]
+    return asdict(event) | {"steps": steps, "is_alert": is_alert}
+
+
+def spread(options: argparse.Namespace, store: Path) -> int:
+    """Print each cell's spread between unchanged launches, and keep it on request → exit code.
+
+    Raises:
+        RunNotFound, SchemaError, RulesError, SideMistake, OSError: as files raise them.
+    """
+    side = read_side(options.run, store)
+    found = spreads(side, read_rules().plan)
+    code = 0 if found else BROKEN
+    key = side.headers[0].machine_key
+    last = f"{len(found)} cells of {len(side.launches)} launches"
+    last += "" if found else ": a spread needs two launches or more"
+    if found and options.write:
+        last += f", kept in {write_spreads(Path(options.baselines), key, found)}"
+    if options.json:
+        record = {"exit_code": code, "conclusion": last, "machine_key": key}
+        record["cells"] = [asdict(one) for one in found]
+        print(json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False))
+        return code
+    if found:
+        _print_spreads(found)
+    print(last)
+    return code
+
+
+def _print_spreads(found: list[Spread]) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("cell", overflow="fold")
+    for name in ("median", "spread", "floor", "sees", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for one in found:
+        numbers = (time_text(one.median_s), f"{100 * one.spread_log:.1f} %")
+        seen = (change_text(one.floor), change_text(one.smallest_seen), str(one.launches))
+        table.add_row(*map(Text, (one.name, *numbers, *seen)), "two peaks" * one.is_two_peaked)
+    Console().print(table)

@@ -1,0 +1,77 @@
+"""A comparison for CI: JUnit, one test case a cell, and GitHub's error lines."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from results.verdict import Comparison, Verdict
+from results.verdict_text import conclusion, sentence
+
+# GitHub shows ten annotations of a kind and step.
+MOST_LINES = 10
+_FIGURES = (
+    *("ratio", "low", "high", "p", "floor", "smallest_seen"),
+    *("base_s", "head_s", "base_launches", "head_launches", "tier"),
+)
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(comparison: Comparison, code: int) -> str:
+    """JUnit XML: failure = regressed or missing, error = broken, skipped = could not be told.
+
+    What a waiver or the tier lets pass is skipped, with the reason. A comparison that was not made
+    is one test case with an error: no file without a case that tells.
+    """
+    suite = ElementTree.Element("testsuite", name="attnbench gate")
+    for one in comparison.verdicts:
+        case = ElementTree.SubElement(suite, "testcase", classname="gate", name=_clean(one.name))
+        properties = ElementTree.SubElement(case, "properties")
+        for name in ("verdict", *_FIGURES):
+            value = getattr(one, name)
+            if value is not None:
+                ElementTree.SubElement(properties, "property", name=name, value=str(value))
+        if outcome := _outcome(one):
+            ElementTree.SubElement(case, outcome, message=_clean(sentence(one)))
+    last = conclusion(comparison, code)
+    if comparison.is_suite_slower or comparison.compared == 0:
+        case = ElementTree.SubElement(suite, "testcase", classname="gate", name="the suite")
+        outcome = "failure" if comparison.is_suite_slower else "error"
+        ElementTree.SubElement(case, outcome, message=_clean(last))
+    counted = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+    for name, tag in counted.items():
+        suite.set(name, str(sum(1 for _ in suite.iter(tag))))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def github_lines(comparison: Comparison, code: int) -> list[str]:
+    """At most ten `::error` lines, one a failing cell; the last counts those left out."""
+    if code == 0:
+        return []
+    failing = [one for one in comparison.verdicts if one.fails]
+    lines = [_error(one.verdict, sentence(one)) for one in failing]
+    if comparison.is_suite_slower or not lines:
+        lines.insert(0, _error("gate", conclusion(comparison, code)))
+    if len(lines) > MOST_LINES:
+        left = len(lines) - MOST_LINES + 1
+        lines[MOST_LINES - 1 :] = [_error("gate", f"and {left} more: see the table")]
+    return lines
+
+
+def _outcome(one: Verdict) -> str | None:
+    if one.fails:
+        return "error" if one.verdict == "broken" else "failure"
+    is_bad = one.verdict in ("regressed", "broken", "missing")
+    return "skipped" if is_bad or one.verdict in ("inconclusive", "incomparable") else None
+
+
+def _error(title: str, text: str) -> str:
+    for mark, written in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
+        text = text.replace(mark, written)
+    return f"::error title={title}::{text}"
+
+
+def _clean(text: str) -> str:
+    """What XML 1.0 may hold; a reason may quote any byte a library printed."""
+    return _NOT_XML.sub("?", text)

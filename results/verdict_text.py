@@ -1,0 +1,112 @@
+"""Verdicts in words: numbers as every output writes them, and the line that sums up."""
+
+from __future__ import annotations
+
+from results.comparable import blocking
+from results.units import digits
+from results.verdict import (
+    BROKEN,
+    INCONCLUSIVE,
+    NOT_COMPARABLE,
+    REGRESSED,
+    USAGE,
+    Comparison,
+    Verdict,
+)
+
+_WORDS = {
+    REGRESSED: "FAILED",
+    USAGE: "REFUSED",
+    INCONCLUSIVE: "INCONCLUSIVE",
+    NOT_COMPARABLE: "NOT COMPARABLE",
+    BROKEN: "BROKEN",
+}
+UNKNOWN = "–"
+
+
+def change_text(ratio: float | None) -> str:
+    """A ratio as a change: "+5.2 %", "−3.1 %", and from twice on "3.40x"."""
+    if ratio is None:
+        return UNKNOWN
+    if ratio >= 2:
+        return f"{digits(ratio)}x"
+    return f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
+
+
+def interval_text(one: Verdict) -> str:
+    """The 95 % interval of the ratio; "1 launch" where there is none."""
+    if one.high is None or one.low is None:
+        n = min(one.base_launches, one.head_launches)
+        return "1 launch" if n == 1 else UNKNOWN
+    low, high = change_text(one.low), change_text(one.high)
+    return f"{low.removesuffix(' %')} … {high}"
+
+
+def p_text(p: float | None) -> str:
+    """A p with two digits."""
+    if p is None:
+        return UNKNOWN
+    return f"{p:.2f}" if p >= 0.01 else f"{p:.0e}".replace("e-0", "e-")
+
+
+def launches_text(one: Verdict) -> str:
+    """How many launches stand behind it, of base and head."""
+    n, m = one.base_launches, one.head_launches
+    return str(n) if n == m else f"{n}, {m}"
+
+
+def seen_text(one: Verdict) -> str:
+    """The smallest slowdown that it could have seen."""
+    return change_text(one.smallest_seen)
+
+
+def counts_text(comparison: Comparison) -> str:
+    """Every count of verdicts, the worst first; and how many of them do not fail."""
+    parts = []
+    for verdict, n in comparison.counts.items():
+        those = [one for one in comparison.verdicts if one.verdict == verdict]
+        waived = sum(one.waiver is not None for one in those)
+        shown = sum(one.tier == "informational" for one in those)
+        notes = [f"{waived} waived"] * bool(waived) + [f"{shown} informational"] * bool(shown)
+        parts.append(f"{n} {verdict}" + (f" ({', '.join(notes)})" if notes else ""))
+    return ", ".join(parts) or "0 cells"
+
+
+def sentence(one: Verdict) -> str:
+    """One cell's verdict as a sentence for a log: name, change, interval, why."""
+    parts = []
+    if one.ratio is not None:
+        parts.append(f"{change_text(one.ratio)} ({interval_text(one)}, p {p_text(one.p)})")
+    parts += one.reasons
+    if one.waiver:
+        parts.append(f"waived: {one.waiver}")
+    return f"{one.name}: {'; '.join(parts)}" if parts else one.name
+
+
+def suite_text(comparison: Comparison) -> str | None:
+    """What was found of the suite as a whole."""
+    suite = comparison.suite
+    if suite is None:
+        return None
+    found = "the suite as a whole is slower" if suite.is_slower else "the suspects together"
+    numbers = f"{change_text(suite.ratio)} over {suite.cells} cells and {suite.pairs} pairs"
+    return f"{found}: {numbers} of launches, p {p_text(suite.p)}"
+
+
+def conclusion(comparison: Comparison, code: int) -> str:
+    """The last line: a word, every count, and what to look at first."""
+    word = _WORDS.get(code, "PASSED")
+    if against := blocking(comparison.reasons):
+        fields = " ".join(f"--allow-mismatch {reason.field}" for reason in against)
+        told = "; ".join(reason.text for reason in against)
+        return f"{word}: {told}. To compare all the same: {fields}"
+    if code == USAGE and comparison.refused:
+        return f"{word}: {comparison.refused}"
+    line = f"{word}: {counts_text(comparison)}"
+    if comparison.compared == 0:
+        why = "is xdist active, are benchmarks disabled, is the selection empty?"
+        return f"{line}: nothing was compared: no cell was timed on both sides: {why}"
+    if comparison.is_suite_slower:
+        line += f"; {suite_text(comparison)}"
+    failing = [one for one in comparison.verdicts if one.fails]
+    return f"{line}: {sentence(failing[0])}" if failing else line

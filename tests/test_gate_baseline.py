@@ -1,0 +1,107 @@
+"""What was accepted, and what the next launches are judged by: `gate --baseline` and `accept`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fake_launches import noisy
+from tests.gate_bench import Bench, slower
+
+
+@pytest.fixture
+def bench(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    return Bench(tmp_path, capsys)
+
+
+def test_the_first_run_has_no_baseline_and_passes(bench):
+    bench.write(noisy(20))
+    assert bench.call("gate", "--baseline") == 0
+    assert bench.last.startswith("no baseline for this machine key, cpu-0123456789ab: 3 cells")
+    assert bench.call("gate", "--baseline", "--strict") == 4
+    assert bench.json("gate", "--baseline")["measured"] == 3
+
+
+def test_what_was_accepted_is_what_the_next_run_is_judged_by(bench):
+    bench.write(noisy(20))
+    assert bench.call("accept") == 0
+    assert bench.last == "accepted 3 cells of 20 launches: the first of this machine"
+    machine = bench.baselines / "cpu-0123456789ab"
+    kept = sorted(p.relative_to(machine).as_posix() for p in machine.rglob("*.json"))
+    assert kept == ["oldest/sequence_length.json", "sequence_length.json"]
+    bench.write(noisy(20, seed=1))
+    assert bench.call("gate", "--baseline") == 0
+    assert bench.last.startswith("PASSED: 3 unchanged; against the oldest baseline: PASSED")
+    bench.write(slower(1.3, launches=20))
+    assert bench.call("gate", "--baseline") == 1
+    assert "FAILED: 1 regressed, 2 unchanged: chunked" in bench.last
+    file = machine / "sequence_length.json"
+    assert bench.call("gate", file, "latest") == 1
+    assert "hostname" not in file.read_text(encoding="utf-8")
+
+
+def test_a_failing_run_never_becomes_the_baseline(bench):
+    bench.write(noisy(20))
+    bench.call("accept")
+    file = bench.baselines / "cpu-0123456789ab" / "sequence_length.json"
+    before = file.read_text(encoding="utf-8")
+    bench.write(slower(1.3, launches=20))
+    for _ in range(2):
+        assert bench.call("accept") == 1
+        assert bench.last.startswith("NOT ACCEPTED: FAILED: 1 regressed")
+        assert bench.call("gate", "--baseline") == 1
+    assert file.read_text(encoding="utf-8") == before
+    # It is meant to cost that: a waiver says so, and its reason.
+    rules = bench.folder / "gate.toml"
+    rules.write_text(
+        '[[waivers]]\npattern = "chunked *"\nreason = "exact now"\nexpires = 2999-01-01\n',
+        encoding="utf-8",
+    )
+    assert bench.call("accept", "--rules", rules) == 0
+    assert any(
+        line.split()[:2] == ["regressed", "+29.9"] or line.startswith("regressed")
+        for line in bench.out.splitlines()
+    )
+    assert bench.call("gate", "--baseline") == 1  # still slower than the oldest one
+    assert "against the oldest baseline: FAILED: 1 regressed" in bench.last
+
+
+def test_a_run_in_doubt_is_not_accepted(bench):
+    def flag(lines):
+        return [x | {"flags": ["contended"]} if x["launch"] == 3 else x for x in lines]
+
+    bench.write(noisy(21), alter=flag)
+    assert bench.call("accept") == 1
+    assert "1 contended" in bench.last and "--without-flagged" in bench.last
+    assert bench.call("accept", "--without-flagged") == 0
+    bench.write(noisy(19))
+    assert bench.call("accept") == 1 and "has 19 launches, a baseline needs 20" in bench.out
+    bench.write(noisy(20), change=lambda header: header.update(finished_utc=None))
+    assert bench.call("accept") == 1 and "is unfinished" in bench.out
+
+
+def test_five_times_four_per_cent_fail(bench):
+    """Each step is below the threshold and is accepted; together they are 22 % and are not."""
+    rules = bench.folder / "gate.toml"
+    rules.write_text('[defaults]\nthreshold = "+6%"\ncumulative = "+10%"\n', encoding="utf-8")
+    codes = []
+    for step in range(6):
+        bench.write(noisy(20, seed=step) * 1.04**step)
+        codes.append(bench.call("gate", "--baseline", "--rules", rules))
+        if step and codes[-1]:
+            break
+        assert bench.call("accept", "--rules", rules) == 0
+    # +4 and +8 % pass, +12 % does not.
+    assert codes == [0, 0, 0, 1]
+    assert "against the oldest baseline: FAILED: 3 regressed" in bench.last
+    assert bench.call("accept", "--rules", rules) == 1
+
+
+def test_a_baseline_of_another_machine_is_not_comparable(bench):
+    bench.write(noisy(20))
+    bench.call("accept")
+    bench.write(noisy(20), machine_key="other")
+    assert bench.call("gate", "--baseline") == 4
+    assert "has those of cpu-0123456789ab" in bench.last
+    file = bench.baselines / "cpu-0123456789ab" / "sequence_length.json"
+    assert bench.call("gate", file, "latest") == 4
