@@ -6,7 +6,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install borrowed bench check test test-all another-triton lock clean
+.PHONY: help install borrowed bench check test test-all numbers another-triton lock clean
 
 BUDGET ?= quick
 PYTHON := $(or $(PY),.venv/bin/python)
@@ -81,6 +81,9 @@ test: check ## check, then the tests that are not slow
 
 test-all: check ## check, then every test
 	$(PYTHON) -m pytest $(BESIDE)
+
+numbers: $(READY) ## the tables of docs/gate.md, anew from tests/data
+	$(PYTHON) -m tests.gate_numbers
 
 # The oldest Triton of pyproject.toml's range, and the numpy that its interpreter needs.
 TRITON ?= 3.6.0
