@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -56,8 +57,8 @@ def killed(tmp_path_factory) -> Measured:
     return _stopped_in_the_middle(tmp_path_factory.mktemp("killed"), signal.SIGKILL)
 
 
-def _stopped_in_the_middle(folder: Path, how: signal.Signals) -> Measured:
-    """Send a signal while the third of four cells is being measured."""
+def _stopped_in_the_middle(folder: Path, how: signal.Signals, when: str = "") -> Measured:
+    """Send a signal while the third of four cells is being measured, or when this is printed."""
     (folder / "kernel.py").write_text(KERNEL)
     line, environment = command(folder, "--impl", "kernel.py:slow", *SIZES, *LIMITS)
     # A shell's background jobs ignore Ctrl-C, and so would the child; handlers are not inherited.
@@ -72,13 +73,17 @@ def _stopped_in_the_middle(folder: Path, how: signal.Signals) -> Measured:
     )
     signal.signal(signal.SIGINT, before)
     try:
-        while not (folder / "waiting").exists() and process.poll() is None:
+        printed = ""
+        if when and process.stdout:
+            while when not in printed and process.poll() is None:
+                printed += process.stdout.readline()
+        while not when and not (folder / "waiting").exists() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(how)
         output, _ = process.communicate(timeout=300)
     finally:
         process.kill()
-    return measured(folder, process.returncode, output)
+    return measured(folder, process.returncode, printed + output)
 
 
 def test_a_cell_that_ends_the_process_is_named_crashed_by_the_next_command(crashed):
@@ -117,6 +122,27 @@ def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
         "launch-1.json",
         "launch-2.json",
     ]
+
+
+def test_a_run_stopped_while_looking_again_lacks_nothing(tmp_path):
+    (tmp_path / "go on").touch()
+    found = _stopped_in_the_middle(tmp_path, signal.SIGINT, when="looking again")
+    assert found.code == 2 and len(found.cells) == 4
+    assert "with fewer looks" in found.output and "--resume" not in found.output
+    assert f"-m reports {found.folder}" in found.output
+    assert load_run(found.folder).state == "finished"
+
+
+def test_a_run_that_lacks_its_end_alone_is_finished_by_resume(tmp_path, resumed):
+    folder = tmp_path / "copy"
+    shutil.copytree(resumed.folder.parents[2], folder)
+    (run,) = (folder / "store").glob("*/*/run.json")
+    header = json.loads(run.read_text())
+    run.write_text(json.dumps(header | {"finished_utc": None, "interrupted": False}))
+    rest = run_suites(folder, "--resume", resumed.folder.name)
+    assert rest.code == 0, rest.output
+    assert rest.cells == resumed.cells and load_run(rest.folder).state == "finished"
+    assert rest.header["counts"] == {"ok": 3, "crashed": 1}
 
 
 def test_two_sessions_never_write_one_run(killed):

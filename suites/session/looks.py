@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from impls.interface.failures import failures
 from suites.measure.pace import Pace
 from suites.measure.samples import Samples, pooled
 from suites.session.cell import Conditions, look_again
+from suites.session.progress import time_left
 from suites.session.record import timed_again
 from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
@@ -40,6 +42,7 @@ class _Seen:
     fields: Mapping[str, Any]
     sink: Sink
     looks: list[Samples]
+    look_s: float
 
 
 class Looks:
@@ -48,6 +51,11 @@ class Looks:
     def __init__(self) -> None:
         """None yet."""
         self._seen: list[_Seen] = []
+        self.are_cut_short = False
+
+    def due_s(self) -> float:
+        """Seconds that the looks still to come will take, as long as the last of each cell did."""
+        return sum(seen.look_s * max(0, LOOKS - len(seen.looks)) for seen in self._seen)
 
     def add(
         self, cell: Cell, record: Mapping[str, Any], fields: Mapping[str, Any], sink: Sink
@@ -61,7 +69,7 @@ class Looks:
         span_s = samples.calls_per_sample * sum(samples.wall_samples_s or samples.samples_s)
         is_meant = cell.is_looked_at_again and not cell.implementation.needs_compiler
         if span_s < SHORT_S and is_meant:
-            self._seen.append(_Seen(cell, record, fields, sink, [samples]))
+            self._seen.append(_Seen(cell, record, fields, sink, [samples], span_s))
 
     def again(
         self,
@@ -78,11 +86,14 @@ class Looks:
         brief = replace(conditions.settings, min_samples=4, least_samples=2, overrun=3.0)
         conditions = replace(conditions, settings=brief)
         wrong: list[Cell] = []
+        self.are_cut_short = True
         for look in range(2, MOST_LOOKS + 1):
             due = [s for s in self._seen if look <= LOOKS or _is_in_doubt(s, conditions.pace)]
             if due:
-                tell(f"looking again at {len(due)} short cells ({_words(look)})")
+                told = f"looking again at {len(due)} short cells ({_words(look)})"
+                tell(f"{told}  {time_left(self.due_s())}")
             for seen in due:
+                started = time.monotonic()
                 with suppress(*failures()):
                     fields = look_again(seen.cell, seen.fields, conditions, memory)
                     _take_in(seen, fields, conditions)
@@ -93,6 +104,8 @@ class Looks:
                     seen.record = {**seen.record, **journalled}
                     write(seen.record)
                     seen.sink.replace(seen.fields["samples"].samples_s)
+                seen.look_s = time.monotonic() - started
+        self.are_cut_short = False
         return wrong
 
 

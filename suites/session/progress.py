@@ -10,8 +10,18 @@ from typing import Any
 class Progress:
     """Counts cells and guesses the time left: the plan's estimates at the pace seen so far."""
 
-    def __init__(self, estimates_s: Mapping[str, float], write: Callable[..., None]) -> None:
-        """`estimates_s` by key of the cells to be run; `write(line, is_last)` shows a line."""
+    def __init__(
+        self,
+        estimates_s: Mapping[str, float],
+        write: Callable[..., None],
+        looks_due_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`estimates_s` by key of the cells to be run, with their further looks.
+
+        `write(line, is_last)` shows a line. `looks_due_s()` are the seconds that further looks at
+        the cells that were shown will take.
+        """
+        self._looks_due_s = looks_due_s
         self._waiting = dict(estimates_s)
         self._total = len(estimates_s)
         self._planned_s = 0.0
@@ -35,10 +45,14 @@ class Progress:
         )
 
     def _left(self) -> str:
-        passed = time.monotonic() - self._started
-        pace = passed / self._planned_s if self._planned_s else 1.0
-        left_s = round(pace * sum(self._waiting.values()))
-        return f"{left_s // 60}:{left_s % 60:02d} left"
+        passed, due_s = time.monotonic() - self._started, self._looks_due_s()
+        pace = (passed + due_s) / self._planned_s if self._planned_s else 1.0
+        return time_left(pace * sum(self._waiting.values()) + due_s)
+
+
+def time_left(seconds: float) -> str:
+    """ "1:05 left"."""
+    return f"{round(seconds) // 60}:{round(seconds) % 60:02d} left"
 
 
 def _told(record: Mapping[str, Any]) -> str:

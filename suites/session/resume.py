@@ -31,6 +31,11 @@ class Resumed:
     crashed: Mapping[str, Any] | None
 
     @property
+    def is_finished(self) -> bool:
+        """Whether its end was written; without it a run may lack that alone."""
+        return bool(self.header.get("finished_utc")) and not self.header.get("interrupted")
+
+    @property
     def brought(self) -> tuple[str, ...]:
         """The kernels the run was given by a string."""
         return tuple(self.header["settings"].get("brought", ()))

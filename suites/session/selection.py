@@ -66,6 +66,11 @@ def asked(config: pytest.Config) -> Asked:
     return config.stash[_ASKED]
 
 
+def already_asked(config: pytest.Config) -> Asked | None:
+    """What was asked for where it was read; None in a session without suites."""
+    return config.stash.get(_ASKED, None)
+
+
 def _read(config: pytest.Config) -> Asked:
     from impls.interface.device_choice import choose
     from impls.interface.registry import select
@@ -217,7 +222,7 @@ def drop_duplicates(config: pytest.Config, items: list[pytest.Item]) -> None:
     no row.
 
     Raises:
-        pytest.UsageError: a run that is resumed has nothing left.
+        pytest.UsageError: a run that is resumed was finished.
     """
     seen: set[tuple[str, str, str]] = set()
     kept, dropped = [], []
@@ -231,7 +236,9 @@ def drop_duplicates(config: pytest.Config, items: list[pytest.Item]) -> None:
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
-    if _ASKED in config.stash and (resumed := config.stash[_ASKED].resumed) and not seen:
+    given = already_asked(config)
+    resumed = given.resumed if given else None
+    if resumed is not None and resumed.is_finished and not seen:
         raise pytest.UsageError(f"attnbench: run {resumed.path.name} has nothing left to measure")
 
 

@@ -49,13 +49,14 @@ class Session:
         self.orders = orders.read()
         self._unavailable: dict[str, tuple[str, list[str]]] = {}
         self._memory = SubjectMemory()
-        self._looks = Looks()
+        self.looks = Looks()
         self._open: dict[str, Any] | None = None
         self.last: Mapping[str, Any] | None = None
         self.is_interrupted = False
         self.lost: str | None = None
         self._run: dict[str, Any] = {}
         self._measured: set[str] = set()
+        self._n_left = 0
         self._threads_before = torch.get_num_threads()
 
     def begin(self, cells: Sequence[Cell], store: Path, tell: Tell, is_timed: bool = True) -> None:
@@ -111,6 +112,7 @@ class Session:
                 plan=self.plan.values(),
                 launches=self.orders.launches,
             )
+        self._n_left = len(cells)
         self._write_run()
         self.orders.note(run=str(self.directory.path))
         beyond = sum(p.decision == "skip" for p in self.plan.values())
@@ -159,13 +161,13 @@ class Session:
         status, why = self._close(*told, measured)
         if status == "ok" and samples:
             sink.record(samples.samples_s, timer=cell.clock, params=params_of(cell), cell=cell.key)
-            self._looks.add(cell, self.last or {}, {**(self.last or {}), "samples": samples}, sink)
+            self.looks.add(cell, self.last or {}, {**(self.last or {}), "samples": samples}, sink)
         return status, why
 
     def look_again(self, tell: Tell) -> list[Cell]:
         """Take further looks at short cells, each a new line of its cell; → those turned wrong."""
         assert self.directory is not None
-        wrong = self._looks.again(
+        wrong = self.looks.again(
             self._conditions, self._memory, write=self.directory.append, tell=tell
         )
         self.counts["ok"] = self.counts.get("ok", 0) - len(wrong)
@@ -191,14 +193,17 @@ class Session:
         return self._close(status, [reason, *([self.lost] if self.lost else [])])
 
     def finish(self, is_interrupted: bool) -> None:
-        """Write the run's end and give the machine back as it was."""
+        """Write the run's end and give the machine back as it was.
+
+        A run that lacks nothing but further looks is finished.
+        """
         torch.set_num_threads(self._threads_before)
-        self.is_interrupted = is_interrupted
+        self.is_interrupted = is_interrupted and self._n_left > 0
         if self.directory is None:
             return
         self.directory.finished()
         if not self.orders.is_supervised:
-            self._run |= {"finished_utc": utc_now(), "interrupted": is_interrupted}
+            self._run |= {"finished_utc": utc_now(), "interrupted": self.is_interrupted}
         self._write_run()
         self.directory.close()
 
@@ -280,6 +285,7 @@ class Session:
         }
         self._open = None
         self.directory.append(record)
+        self._n_left -= 1
         self.counts[status] = self.counts.get(status, 0) + 1
         self.last = record
         return status, reasons

@@ -12,7 +12,7 @@ import pytest
 
 from suites.measure.atomic_file import Unwritable
 from suites.session.options import store_folder
-from suites.session.selection import ROOT, asked, cell_of
+from suites.session.selection import ROOT, already_asked, asked, cell_of
 
 SKIPPED_AS = ("skipped", "unsupported", "unavailable", "oom", "timeout", "crashed")
 SESSION: pytest.StashKey[Any] = pytest.StashKey()
@@ -26,7 +26,7 @@ def begin(session: pytest.Session) -> None:
 
     config = session.config
     found = [cell for item in session.items if (cell := cell_of(item)) is not None]
-    if not found or config.option.collectonly or session.testsfailed:
+    if config.option.collectonly or session.testsfailed or not (found or _lacks_its_end(config)):
         return
     this = asked(config)
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -41,10 +41,18 @@ def begin(session: pytest.Session) -> None:
         # Only the plan was wanted.
         session.items.clear()
         return
-    config.stash[_PROGRESS] = Progress(running.to_measure, _line_writer(reporter))
+    config.stash[_PROGRESS] = Progress(
+        running.to_measure, _line_writer(reporter), running.looks.due_s
+    )
     if reporter is not None and config.get_verbosity() == 0:
         # Cells have lines of their own: pytest's line per file would stand between them.
         reporter.showfspath = False
+
+
+def _lacks_its_end(config: pytest.Config) -> bool:
+    """Whether a run is resumed of which all cells are there, and which was never finished."""
+    resumed = given.resumed if (given := already_asked(config)) else None
+    return resumed is not None and not resumed.is_finished
 
 
 def look_again(session: pytest.Session) -> None:
@@ -120,6 +128,8 @@ def next_step(config: pytest.Config) -> str:
     running = config.stash[SESSION]
     name = running.directory.run_id
     told = f"{running.notice}\n" if running.notice else ""
+    if running.looks.are_cut_short:
+        told += "interrupted while looking again: every cell is measured, with fewer looks\n"
     python = python_here(config.invocation_params.dir)
     if running.is_interrupted:
         suites = "suites" if config.invocation_params.dir == ROOT else str(ROOT / "suites")
@@ -154,7 +164,10 @@ def finish(session: pytest.Session, exitstatus: int) -> None:
     except OSError as error:
         # A full disk: the journal has every finished cell, and that is what counts.
         running.notice = f"WARNING: {error}"
-    if exitstatus == pytest.ExitCode.OK and not running.has_measured(asked(session.config).named):
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and running.counts.get("ok"):
+        # Resumed, and nothing was lacking but the run's end.
+        session.exitstatus = pytest.ExitCode.OK
+    elif exitstatus == pytest.ExitCode.OK and not running.has_measured(asked(session.config).named):
         # Green with nothing measured is what a gate must never see.
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
