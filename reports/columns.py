@@ -142,6 +142,10 @@ def shared_parts(cells: Sequence[Cell]) -> str:
         twins = {p.H for p in problems} if name == "H_kv" else set()
         if len(values) == 1 and values != twins:
             named.append(f"{short}={values.pop()}")
+    arounds = {p.around for p in problems}
+    if len(arounds) == 1 and (around := arounds.pop()) is not None:
+        named.append(f"d_model={around.shape.d_model}")
+        named += [f"d_ff={around.d_ff}"] if around.d_ff else []
     dtypes = {p.dtype for p in problems}
     if len(dtypes) == 1:
         named.append(DTYPE_NAMES[dtypes.pop()])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from impls.interface.problem import SOFTMAX, Problem
+from impls.interface.problem import Problem
 from reports.points import Point
 from reports.style import CLOCK_NAMES
 from results.phrases import DTYPE_NAMES
@@ -177,6 +177,6 @@ def constants(found: Sequence[Point]) -> list[str]:
 
 
 def of_suite(found: Sequence[Point], suite: str) -> list[Point]:
-    """The suite's points; when the run has none of it, all those of softmax attention."""
-    softmax = [point for point in found if point.problem.operator == SOFTMAX]
-    return [point for point in found if point.suite == suite] or softmax
+    """The suite's points; when the run has none of it, all those of softmax attention alone."""
+    alone = [point for point in found if point.problem.is_attention]
+    return [point for point in found if point.suite == suite] or alone

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from impls.interface.problem import SOFTMAX
 from results.answers import answers
 from results.causal import causal_saving
 from results.contest import absent, broadest_contest, same_sweep
@@ -65,9 +64,10 @@ def fastest(run: Run) -> Finding | None:
 def closest_to_bound(run: Run) -> Finding | None:
     """The cell with the best share of its measured bound, and what binds it.
 
-    Of softmax attention: another operator has another bound, and no rank here.
+    Of softmax attention alone: another operator has another bound, and no rank here; of a layer
+    the products would be told that no attention has a part in.
     """
-    cells = (c for c in run.comparable_cells if c.problem.operator == SOFTMAX)
+    cells = (c for c in run.comparable_cells if c.problem.is_attention)
     known = [(p, c) for c in cells if (p := c.percent_of_bound) is not None]
     if not known:
         return None
@@ -88,7 +88,8 @@ def closest_to_bound(run: Run) -> Finding | None:
 def baseline_falls(run: Run) -> Finding | None:
     """How the baseline's share of its bound falls with T, and what its memory does meanwhile."""
     best: tuple[float, Cell, Cell] | None = None
-    for series in _by_length(c for c in run.comparable_cells if c.implementation == run.baseline):
+    cells = [c for c in run.comparable_cells if c.problem.is_attention]
+    for series in _by_length(c for c in cells if c.implementation == run.baseline):
         known = [(p, c) for c in series if (p := c.percent_of_bound) is not None]
         if len(known) < 2:
             continue

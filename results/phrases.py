@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from impls.interface.problem import SOFTMAX
+from impls.interface.problem import SOFTMAX, Around
 from results.run import Run
 from results.schema import TIMED, Cell
 
@@ -26,6 +26,8 @@ def where(cell: Cell, run: Run, *, tells_masking: bool = True) -> str:
     words = [f"T = {p.T_q}" if p.T_q == p.T_kv else f"T_q = {p.T_q}, T_kv = {p.T_kv}"]
     if tells_masking and (p.causal or varies(lambda c: c.problem.causal)):
         words.append("causal" if p.causal else "full")
+    if p.around is not None:
+        words.append(part_text(p.around))
     if cell.pass_ != "forward" or varies(lambda c: c.pass_):
         words.append(cell.pass_.replace("_", " + "))
     if cell.cache != "hot" or varies(lambda c: c.cache):
@@ -35,9 +37,17 @@ def where(cell: Cell, run: Run, *, tells_masking: bool = True) -> str:
     sizes += [f"H_kv {p.H_kv}"] if p.H_kv != p.H else []
     sizes.append(f"d_h {p.d_h}")
     sizes += [f"d_v {p.d_v}"] if p.d_v != p.d_h else []
+    sizes += [f"d_model {p.around.shape.d_model}"] if p.around is not None else []
     sizes.append(DTYPE_NAMES[p.dtype])
     sizes += [f"window {p.window}"] if p.window is not None else []
     sizes += [f"operator {p.operator}"] if p.operator != SOFTMAX else []
     if p.layout != "bhtd" or varies(lambda c: c.problem.layout):
         sizes.append(p.layout)
     return f"{', '.join(words)} ({', '.join(sizes)})"
+
+
+def part_text(around: Around) -> str:
+    """The part of a layer that was computed: "layer", "block with dropout 0.1"."""
+    names = {"output": "output projection", "feed_forward": "feed-forward part"}
+    dropout = f" with dropout {around.dropout:g}" if around.dropout else ""
+    return f"{names.get(around.part, around.part)}{dropout}"

@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-from impls.interface.cost import cost
+from impls.interface import layer_work
+from impls.interface.cost import Cost, cost
 from impls.interface.problem import Problem
 
 FLOP_PER_S = 100e9
@@ -94,7 +95,7 @@ def timing_record(time_s: float) -> dict:
 
 def counts_record(problem: Problem, pass_: str) -> dict:
     """The counts of the cost model; nothing moved beyond the compulsory bytes."""
-    counted = cost(problem, pass_)
+    counted = _cost(problem, pass_)
     return {
         "pairs": counted.pairs,
         "flop": counted.flop,
@@ -105,9 +106,13 @@ def counts_record(problem: Problem, pass_: str) -> dict:
     }
 
 
+def _cost(problem: Problem, pass_: str) -> Cost:
+    return (cost if problem.around is None else layer_work.cost)(problem, pass_)
+
+
 def bound_record(problem: Problem, pass_: str) -> dict:
     """The bound under the ceilings of the fake machine, from the last-level cache."""
-    counted = cost(problem, pass_)
+    counted = _cost(problem, pass_)
     compute_s = counted.flop / FLOP_PER_S
     memory_s = counted.compulsory_bytes / BYTES_PER_S["llc"]
     return {

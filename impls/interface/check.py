@@ -193,9 +193,9 @@ def check_each(
     after_timing: bool = False,
     where: str = "device",
 ) -> Check:
-    """Check outputs by name against what is due under the same name; None is one that is missing.
+    """Check outputs by name against what is due under the same name.
 
-    `rows` says which part was compared, "all" or a sample in words.
+    None is one that is missing. `rows` says which part was compared, "all" or a sample in words.
     """
     outputs = {n: _checked(n, t, due[n]) for n, t in given.items() if t is not None}
     reasons = [f"{n}: no gradient arrived" for n, t in given.items() if t is None]

@@ -87,6 +87,11 @@ class Problem:
         return self.around is None or self.around.has_core
 
     @property
+    def is_attention(self) -> bool:
+        """Whether it is softmax attention and nothing around it."""
+        return self.operator == SOFTMAX and self.around is None
+
+    @property
     def scale(self) -> float:
         """The default scale of the scores, 1/sqrt(d_h) (Vaswani et al. 2017, eq. 1)."""
         return 1.0 / math.sqrt(self.d_h) if self.d_h else 1.0

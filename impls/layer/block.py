@@ -49,6 +49,6 @@ class Block(nn.Module):
         self.feed_forward_dropout = nn.Dropout(dropout)
 
     def forward(self, x: torch.Tensor, **how: Any) -> torch.Tensor:
-        """The whole block, (B, T, d_model) → (B, T, d_model); `how` goes to the attention layer."""
+        """The block, (B, T, d_model) → (B, T, d_model); `how` goes to its attention."""
         y = x + self.attention_dropout(self.attention(self.attention_norm(x), **how))
         return y + self.feed_forward_dropout(self.feed_forward(self.feed_forward_norm(y)))

@@ -17,7 +17,7 @@ from impls.layer.part_inputs import PartInputs
 
 
 def turn(inputs: PartInputs, backward_alone: bool) -> None:
-    """Change x, d_out and what is cached, and the order of heads in the weights; twice undoes it.
+    """Change x, d_out, what is cached and the heads' order in weights; twice undoes it.
 
     With the backward alone x and weights must stay, as its graph was made of them: d_out changes.
     """
