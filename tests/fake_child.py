@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
@@ -65,6 +66,10 @@ def kernel(behaviour: str) -> None:
         os._exit(1)
     elif behaviour == "mended" and not (Path.cwd() / "mended").exists():
         os._exit(1)
+    elif behaviour == "deaf":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        (Path.cwd() / "at it").touch()
+        time.sleep(STUCK_S)
     elif behaviour == "stamped":
         # The last it does is to say when: the clock is the machine's, not the process's.
         with (Path.cwd() / "stamps").open("a") as file:

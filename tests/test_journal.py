@@ -163,6 +163,44 @@ def test_kill_9_keeps_every_finished_line_and_the_name_of_the_running_cell(tmp_p
     RunDirectory(path).close()
 
 
+FORKED = """
+import os, sys, time
+from pathlib import Path
+from suites.measure.journal import RunDirectory
+run = RunDirectory.create(Path(sys.argv[1]), "key", None)
+copy = os.fork()
+if copy == 0:
+    os.close(1)
+    time.sleep(600)
+print(copy, flush=True)
+os.kill(os.getpid(), 9)
+"""
+COPIED = """
+import os, sys
+from pathlib import Path
+from suites.measure.journal import RunDirectory
+with RunDirectory.create(Path(sys.argv[1]), "key", None) as run:
+    copy = os.fork()
+    run.append({"cell": "once"})
+    os.waitpid(copy, 0)
+"""
+
+
+def test_a_copy_that_a_kernel_forked_does_not_keep_a_dead_processes_run_locked(tmp_path):
+    line = [sys.executable, "-c", FORKED, str(tmp_path)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    copy = psutil.Process(int(done.stdout))
+    try:
+        RunDirectory(next(tmp_path.glob("key/*"))).close()
+    finally:
+        copy.kill()
+
+
+def test_a_copy_that_a_kernel_forked_writes_nothing(tmp_path):
+    subprocess.run([sys.executable, "-c", COPIED, str(tmp_path)], cwd=ROOT, check=True)
+    assert next(tmp_path.glob("key/*/cells.jsonl")).read_text() == '{"cell":"once"}\n'
+
+
 FULL = """
 import resource, sys
 from pathlib import Path

@@ -67,11 +67,13 @@ def test_a_hung_cell_is_a_timeout_that_says_where_it_hung(tmp_path, capsys):
     assert [e["then"] for e in died] == ["once more, alone", "timeout; going on with the rest"]
 
 
-def test_a_cell_that_dies_only_of_what_others_left_is_measured_alone(tmp_path):
+def test_a_cell_that_dies_only_of_what_others_left_is_measured_alone(tmp_path, capsys):
     assert here(tmp_path, "fine:1 touchy:2 fine:3") == 0
     assert supervised.times_finished(tmp_path) == Counter(
         {("fine:1", 1, "ok"): 1, ("touchy:2", 1, "ok"): 1, ("fine:3", 1, "ok"): 1}
     )
+    ended = supervised.events(capsys.readouterr().out)[-1]
+    assert ended["children"] == 3, "the rest is measured in another process than the suspect"
 
 
 def test_a_child_that_lost_its_device_is_replaced(tmp_path, capsys):
@@ -142,6 +144,19 @@ def test_a_stopped_run_keeps_what_is_finished_and_goes_on(tmp_path, how, code):
     assert here(tmp_path, words, which="resume") == 0
     assert set(supervised.times_finished(tmp_path).values()) == {1}
     assert load_run(supervised.run_folder(tmp_path)).state == "finished"
+
+
+def test_a_cell_that_does_not_hear_ctrl_c_is_killed_at_the_second_and_not_blamed(tmp_path):
+    process = supervised.start("run", tmp_path, "fine:1 deaf:2 fine:3", "given")
+    while not (tmp_path / "at it").exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    run = load_run(supervised.run_folder(tmp_path))
+    assert run.state == "interrupted" and [c.status for c in run.cells] == ["ok"]
 
 
 def test_a_cell_that_nobody_lived_to_judge_is_tried_alone_first(tmp_path):

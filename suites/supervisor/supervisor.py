@@ -123,16 +123,12 @@ class Supervisor:
             self._look_into(end, before)
 
     def _child(self, arguments: tuple[str, ...], orders: Orders) -> End:
-        end = self.watch.run((*self.request.arguments, *arguments), orders)
-        files = self.files
-        if files is not None and self._stopping.is_asked and end.running:
-            # It was killed for us: nothing is known against its cell.
-            files.forget_running()
-        return end
+        return self.watch.run((*self.request.arguments, *arguments), orders)
 
     def _look_into(self, end: End, kills_before: int | None) -> None:
         """Who is to blame for a child that died, and whether that was proof enough."""
         if self._stopping.is_asked:
+            # It was killed for us: nothing is known against its cell.
             return
         if end.is_orderly:
             raise CannotGoOn(end.complaint, is_usage=end.code == USAGE_OF_PYTEST)
