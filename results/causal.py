@@ -55,7 +55,7 @@ def _sweeps(run: Run) -> list[Pairs]:
     """The (causal, full) pairs by T of each sweep of square problems in the T sweep."""
     cells = [
         cell
-        for cell in run.comparable_cells
+        for cell in run.trusted_cells
         if cell.suite == SUITE and cell.problem.T_q == cell.problem.T_kv > 1
     ]
     full = {_causal_partner(cell): cell for cell in cells if not cell.problem.causal}

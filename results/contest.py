@@ -34,7 +34,7 @@ def broadest_contest(run: Run) -> dict[str, SpeedUp]:
     """
     baselines = baseline_cells(run)
     groups: dict[tuple, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
-    for cell in run.comparable_cells:
+    for cell in run.trusted_cells:
         groups[same_work(cell)][cell.implementation].append(cell)
     contests = []
     for group in groups.values():

@@ -1,7 +1,7 @@
 """The few sentences a run bears out: pure functions from a run to a sentence and its cells.
 
-Only comparable cells (ok, no flag) enter a best or a ratio; how many were left out is a finding of
-its own.
+Only comparable cells (ok, no flag) enter a best or a ratio, and none of an implementation that was
+wrong elsewhere in the run; how many were left out is a finding of its own.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def closest_to_bound(run: Run) -> Finding | None:
     Of softmax attention alone: another operator has another bound, and no rank here; of a layer
     the products would be told that no attention has a part in.
     """
-    cells = (c for c in run.comparable_cells if c.problem.is_attention)
+    cells = (c for c in run.trusted_cells if c.problem.is_attention)
     known = [(p, c) for c in cells if (p := c.percent_of_bound) is not None]
     if not known:
         return None

@@ -58,7 +58,7 @@ def ladders(run: Run, suite: str, size: Callable[[Problem], float]) -> list[Ladd
     What else tells two cells apart, dtype, cache or clock, makes ladders of their own.
     """
     found: dict[tuple, dict[float, dict[int, Cell]]] = defaultdict(lambda: defaultdict(dict))
-    for cell in run.comparable_cells:
+    for cell in run.trusted_cells:
         if cell.suite == suite and cell.pass_ == "forward" and cell.time_s:
             key = (cell.implementation, cell.series, cell.problem.dtype, cell.cache, cell.clock)
             found[key][size(cell.problem)][cell.launch] = cell

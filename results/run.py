@@ -206,6 +206,12 @@ class Run:
         return tuple(cell for cell in self.cells if cell.is_comparable)
 
     @property
+    def trusted_cells(self) -> tuple[Cell, ...]:
+        """The comparable cells of implementations that gave no wrong result in this run."""
+        wrong = {cell.implementation for cell in self.cells if cell.status == "wrong"}
+        return tuple(c for c in self.comparable_cells if c.implementation not in wrong)
+
+    @property
     def launches(self) -> int:
         """How many launches the cells come from; a figure of one describes and infers nothing."""
         return len({cell.launch for cell in self.cells})

@@ -71,7 +71,8 @@ def did_not_run(run: Run) -> Finding | None:
         if cell.implementation not in {n for names in by_reason.values() for n in names}:
             by_reason[reason].append(cell.implementation)
     parts = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
-    more = f"; and {len(parts) - 3} more reasons" if len(parts) > 3 else ""
+    others = len(parts) - 3
+    more = f"; and {others} more reason{'s' * (others > 1)}" if others > 0 else ""
     everyone = len({cell.implementation for cell in run.cells})
     names = {cell.implementation for cell in absent}
     sentence = f"{len(names)} of {everyone} implementations cannot run here: {'; '.join(parts[:3])}"
@@ -80,7 +81,8 @@ def did_not_run(run: Run) -> Finding | None:
 
 def left_out(run: Run) -> Finding | None:
     """How many timed rows did not enter a best or a ratio, and why."""
-    out = [c for c in run.cells if c.status in TIMED and not c.is_comparable]
+    trusted = {cell.key for cell in run.trusted_cells}
+    out = [c for c in run.cells if c.status in TIMED and c.key not in trusted]
     if not out:
         return None
     why = Counter(word for cell in out for word in _doubts(cell))
@@ -102,4 +104,6 @@ def advice(run: Run) -> list[str]:
 
 
 def _doubts(cell: Cell) -> tuple[str, ...]:
-    return ("wrong",) if cell.status == "wrong" else cell.flags
+    if cell.status == "wrong":
+        return ("wrong",)
+    return cell.flags or (f"right, but {cell.implementation} is wrong elsewhere",)

@@ -29,6 +29,22 @@ def sentence(finding):
     return finding.sentence
 
 
+def test_who_is_wrong_somewhere_is_praised_nowhere(run_of):
+    """A kernel wrong for T_q ≠ T_kv was told as the fastest, at problems it had right."""
+    run = run_of(
+        cell("naive", LONG, 0.5),
+        cell("chunked", LONG, 0.45),
+        cell("mine", LONG, 0.36),
+        cell("mine", SHORT.with_(T_q=5), 0.01, status="wrong", check=check_record(ok=False)),
+    )
+    assert "chunked is the fastest of 2" in sentence(fastest(run))
+    assert "mine" not in sentence(closest_to_bound(run))
+    assert sentence(left_out(run)) == (
+        "2 timed rows are left out of best-of and speed-ups (1 right, but mine is wrong "
+        "elsewhere, 1 wrong)."
+    )
+
+
 def test_a_plausible_run_bears_out_three_to_seven_sentences(run_of):
     told = findings(run_of())
     assert 3 <= len(told) <= 7

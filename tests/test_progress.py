@@ -40,6 +40,11 @@ def test_the_time_left_counts_the_further_looks_at_what_is_measured(clock):
     assert line.endswith("0:22 left")
 
 
+def test_a_wrong_result_has_no_share_of_a_bound(clock):
+    (line,) = shown([record("a", status="wrong")], clock, took_s=1.0)
+    assert "2 ms  (WRONG)" in line and "%" not in line
+
+
 def test_without_looks_the_pace_so_far_decides(clock):
     lines = shown([record("a"), record("b")], clock, took_s=60.0)
     assert lines[-1].startswith("[2/3] mine") and lines[-1].endswith("1:00 left")

@@ -74,9 +74,9 @@ def _repeats(run: Run) -> tuple[str, list[Cell]] | None:
 
 def _pairs(run: Run) -> dict[tuple, dict[str, list[Pair]]]:
     """(forward, backward) of the sweep's problems by problem, and implementation, launches."""
-    forwards = {_same(c): c for c in run.comparable_cells if c.pass_ == "forward"}
+    forwards = {_same(c): c for c in run.trusted_cells if c.pass_ == "forward"}
     found: dict[tuple, dict[str, dict[int, Pair]]] = defaultdict(lambda: defaultdict(dict))
-    for cell in run.comparable_cells:
+    for cell in run.trusted_cells:
         forward = forwards.get(_same(cell))
         if cell.suite == SUITE and cell.pass_ == "backward" and forward is not None:
             where_ = (cell.problem.id, cell.cache, cell.clock)

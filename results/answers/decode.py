@@ -76,7 +76,7 @@ _Setting = tuple[str, int, str, str]
 
 def _contests(run: Run) -> dict[_Setting, list[_Saving]]:
     """By the problem with fewer heads, cache and clock: who has both, launch by launch."""
-    steps = [c for c in run.comparable_cells if c.suite == SUITE and c.problem.T_q == 1]
+    steps = [c for c in run.trusted_cells if c.suite == SUITE and c.problem.T_q == 1]
     whole = {_same(c, c.problem): c for c in steps if c.problem.H_kv == c.problem.H > 1}
     # By launch: two series may have measured the same step.
     pairs: dict[tuple[_Setting, str], dict[int, tuple[Cell, Cell]]] = defaultdict(dict)

@@ -39,7 +39,7 @@ Lengths = dict[int, Taken]
 
 def answer(run: Run) -> Finding | None:
     """From which T an operator overtakes the softmax core, and what the others cost beside it."""
-    sweeps = by_operator(run.comparable_cells)
+    sweeps = by_operator(run.trusted_cells)
     masks = [is_causal for is_causal in (False, True) if (SOFTMAX, is_causal) in sweeps]
     names = dict.fromkeys(operator for operator, _ in sweeps if operator != SOFTMAX)
     if not masks or not names:

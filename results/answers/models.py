@@ -35,7 +35,7 @@ def answer(run: Run) -> Finding | None:
 def _best(run: Run) -> dict[ModelLabel, Cell]:
     """The fastest comparable cell of each series; of several launches the median one."""
     times: dict[tuple[ModelLabel, str], list[Cell]] = defaultdict(list)
-    for cell in run.comparable_cells:
+    for cell in run.trusted_cells:
         label = read_label(cell.series) if cell.suite == SUITE else None
         if label is not None and cell.percent_of_bound is not None:
             times[label, cell.implementation].append(cell)

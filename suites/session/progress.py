@@ -67,7 +67,8 @@ def _told(record: Mapping[str, Any]) -> str:
         return f"{told}: {record['status']}"
     bound = record.get("bound")
     told += f"  {timing['median_s'] * 1e3:.3g} ms"
-    if bound:
+    if bound and record["status"] == "ok":
         told += f"  {100 * bound['time_s'] / timing['median_s']:.0f} % of bound"
-    marks = [*([record["status"]] if record["status"] != "ok" else []), *record["flags"]]
+    status = record["status"].upper() if record["status"] == "wrong" else record["status"]
+    marks = [*([status] if status != "ok" else []), *record["flags"]]
     return told + (f"  ({', '.join(marks)})" if marks else "")
