@@ -1,4 +1,4 @@
-"""The figures of decoding and of memory, by their lines and words."""
+"""The figures of decoding, of memory and of the backward, by their lines and words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from impls.interface.problem import Problem
-from reports.figures import decode, memory
+from reports.figures import backward, decode, memory
 from results.store import load_run
 from tests.drawn_run import drawn, marks, rendered, sweep, texts, tick_texts
 from tests.fake_cells import cell
@@ -173,3 +173,22 @@ def test_memory_has_a_panel_for_training_and_none_for_one_length(run_of):
 def test_a_run_whose_peaks_nobody_knows_has_no_figure_of_memory(run_of):
     unknown = {"memory": {"peak_bytes": None, "peak_reserved_bytes": None, "how": None}}
     assert memory.draw(run_of(sweep(lengths=(512, 2048), **unknown))) is None
+
+
+def test_the_backward_alone_and_both_passes_have_panels_of_their_own(run_of):
+    passes = ("backward", "forward_backward")
+    records = [
+        record
+        for pass_ in passes
+        for record in sweep(
+            names=("naive",), lengths=(512, 1024), suite="backward", **{"pass": pass_}
+        )
+    ]
+    figure = drawn(backward, run_of(records))
+    assert [title for title in titles(figure) if title] == [
+        *("full · backward", "causal · backward"),
+        *("full · forward + backward", "causal · forward + backward"),
+    ]
+    assert backward.draw(run_of(sweep(lengths=(512, 1024)))) is None
+    one = sweep(names=("naive",), lengths=(512,), suite="backward", **{"pass": "backward"})
+    assert backward.draw(run_of(one)) is None, "one length is a row of the table"

@@ -105,7 +105,12 @@ def test_several_launches_are_told_by_their_medians(run_of):
 
 
 def test_the_backward_is_told_in_forwards_with_the_baselines_beside(run_of):
-    run = run_of(*passes("sdpa_flash", 0.00711, 0.0185), *passes("naive", 0.01, 0.031))
+    both = {"suite": "backward", "pass": "forward_backward"}
+    run = run_of(
+        *passes("sdpa_flash", 0.00711, 0.0185),
+        *passes("naive", 0.01, 0.031),
+        cell("sdpa_flash", SQUARE, 0.0256, **both),
+    )
     assert sentence(backward.answer(run)) == (
         "The backward of sdpa_flash takes 2.60 × its forward at T = 512 (H 8, d_h 64, fp32) "
         "(18.5 ms against 7.11 ms, for 2.5 × the FLOP; naive takes 3.10 ×; 1 launch); the "
