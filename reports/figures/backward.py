@@ -16,7 +16,7 @@ SUITE = "backward"
 
 
 def draw(run: Run) -> Figure | None:
-    """A panel for each series, pass and dtype with more than one size; None where there is none."""
+    """A panel for each series, pass and dtype with more than one size; None without one."""
     drawn, undrawn = points(run.cells)
     found = [point for point in drawn if point.suite == SUITE]
     panels = [
