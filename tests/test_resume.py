@@ -103,6 +103,14 @@ def test_resume_names_the_crashed_cell_and_runs_only_the_rest(crashed, resumed):
     assert resumed.header["counts"] == {"ok": 3, "crashed": 1} and resumed.header["finished_utc"]
 
 
+def test_a_run_goes_on_from_another_folder_than_its_kernels(tmp_path, crashed):
+    """Its --impl was kernel.py:crashing, a path from where it was begun."""
+    run = shutil.copytree(crashed.folder, tmp_path / "store" / "machine" / crashed.folder.name)
+    rest = run_suites(tmp_path, "--resume", str(run))
+    assert rest.code == 0, rest.output
+    assert rest.statuses()["crashing 81"] == "ok"
+
+
 def test_kill_9_in_the_middle_costs_no_finished_cell(killed):
     assert killed.statuses() == {"slow 33": "ok", "slow 49": "ok"}
     assert [c.status for c in load_run(killed.folder).cells] == ["ok", "ok", "crashed"]

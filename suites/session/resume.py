@@ -36,9 +36,21 @@ class Resumed:
         return bool(self.header.get("finished_utc")) and not self.header.get("interrupted")
 
     @property
+    def folder(self) -> str | None:
+        """The folder it was begun in; None of a run that does not say."""
+        return self.header.get("environment", {}).get("folder")
+
+    @property
     def brought(self) -> tuple[str, ...]:
-        """The kernels the run was given by a string."""
-        return tuple(self.header["settings"].get("brought", ()))
+        """The kernels the run was given by a string, paths from the folder it was begun in."""
+        return tuple(self._from_here(text) for text in self.header["settings"].get("brought", ()))
+
+    def _from_here(self, text: str) -> str:
+        place, _, function = text.rpartition(":")
+        is_path = place.endswith(".py") or "/" in place
+        if self.folder is None or not is_path:
+            return text
+        return f"{Path(self.folder) / Path(place).expanduser()}:{function}"
 
     def cells(self, suite: str, known: Mapping[str, Implementation]) -> list[Cell]:
         """The cells of one suite that are not done yet, in the plan's order.

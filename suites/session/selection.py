@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,9 @@ def _read(config: pytest.Config) -> Asked:
     if resumed is not None and wanted is not None:
         resumed = ordered(resumed, wanted)
     if resumed is not None:
+        if resumed.folder and resumed.folder not in sys.path:
+            # Modules that were brought by name are found where the run was begun.
+            sys.path.append(resumed.folder)
         was = resumed.header["settings"]
         given = replace(
             given,
