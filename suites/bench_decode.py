@@ -12,7 +12,7 @@ from suites.session.sweep import Series
 
 AXIS = "decode"
 CPU_DTYPES = ("bfloat16", "float32")  # as caches are kept: the small budgets have the first alone
-_LONGER = ("default", "full")
+_BRIEF, _LONGER = ("smoke", "quick"), ("default", "full")
 _TELLING = ("naive", "sdpa_flash", "grouped_decode")
 
 
@@ -29,7 +29,8 @@ def series(device: str, dtype: str) -> list[Series]:
     telling = None if device == "cuda" else _TELLING
     heads = f"H_kv at T_kv {step.T_kv}"
     return [
-        Series(heads, tuple(by_H_kv[:3]), rungs_per_turn=3, implementations=telling),
+        Series(heads, tuple(by_H_kv[:2]), 3, budgets=_BRIEF, implementations=telling),
+        Series(heads, tuple(by_H_kv[:3]), 3, budgets=_LONGER, implementations=telling),
         *(_lengthened(step.with_(H_kv=H_kv), telling) for H_kv in (8, 32, 1)),
         Series(heads, tuple(by_H_kv), 3, budgets=("full",)),
         Series(f"B at T_kv {batched.T_kv}", tuple(by_B), 1, _LONGER, telling),
