@@ -10,7 +10,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from suites.supervisor import command as supervisor_command
+
 ROOT = Path(__file__).resolve().parents[1]
+FAKE = str(ROOT / "tests" / "fake_child.py")
 _PROGRAM = """
 import sys
 from suites.supervisor import command
@@ -22,7 +25,7 @@ sys.exit(getattr(command, which)(rest, child))
 
 def command(which: str, folder: Path, words: str, *rest: str) -> list[str]:
     """The command of `run` or `resume` over children that have the cells of `words`."""
-    program = _PROGRAM.format(child=str(ROOT / "tests" / "fake_child.py"))
+    program = _PROGRAM.format(child=FAKE)
     where = ["--store", str(folder / "store")] if which == "resume" else []
     line = [sys.executable, "-c", program, which, str(folder / "store"), words]
     return [*line, *rest, "--json-lines", *where]
@@ -89,3 +92,17 @@ def times_finished(folder: Path) -> Counter[tuple[str, int, str]]:
 def header(folder: Path) -> dict[str, Any]:
     """run.json."""
     return json.loads((run_folder(folder) / "run.json").read_text(encoding="utf-8"))
+
+
+def here(folder: Path, words: str, *rest: str, which: str = "run") -> int:
+    """The command in this process: quick, and its parts can be replaced. → Its exit code."""
+    child = (sys.executable, FAKE, str(folder / "store"), *words.split())
+    if which == "resume":
+        rest = (*rest, "--store", str(folder / "store"))
+    given = ("given",) if which == "run" else ("latest",)
+    return getattr(supervisor_command, which)((*given, *rest, "--json-lines"), child)
+
+
+def statuses(folder: Path) -> dict[str, str]:
+    """The last status of each cell by the word it was planned with."""
+    return {name_of(line): line["status"] for line in lines(folder)}

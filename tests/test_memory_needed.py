@@ -102,7 +102,7 @@ def test_pytest_stops_where_nothing_more_can_be_measured(stops):
     )
     call = SimpleNamespace(excinfo=SimpleNamespace(value=RuntimeError("x")))
     report = SimpleNamespace(outcome="failed")
-    assert wiring.conclude(item, call, report).outcome == "failed"  # type: ignore[arg-type]  # fakes
+    assert wiring.conclude(item, call, report).outcome == "failed"  # type: ignore[arg-type]  # of fakes
     assert item.session.shouldstop == (lost or False)
 
 

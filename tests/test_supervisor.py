@@ -1,4 +1,4 @@
-"""The supervisor over children that crash, hang and are stopped: nothing finished is lost."""
+"""The supervisor over children that crash and hang: each named, the rest measured once."""
 
 from __future__ import annotations
 
@@ -19,21 +19,7 @@ from suites.supervisor import command, death, run_files
 from suites.supervisor.watch import End
 from tests import supervised_process as supervised
 
-FAKE = str(supervised.ROOT / "tests" / "fake_child.py")
 LIMIT = ("--cell-limit", "0.6")
-
-
-def here(folder, words, *rest, which="run"):
-    """The command in this process: quick, and its parts can be replaced. → Its exit code."""
-    child = (sys.executable, FAKE, str(folder / "store"), *words.split())
-    if which == "resume":
-        rest = (*rest, "--store", str(folder / "store"))
-    given = ("given",) if which == "run" else ("latest",)
-    return getattr(command, which)((*given, *rest, "--json-lines"), child)
-
-
-def statuses(folder):
-    return {supervised.name_of(line): line["status"] for line in supervised.lines(folder)}
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +28,8 @@ def in_its_folder(tmp_path, monkeypatch):
 
 
 def test_an_exit_code_of_zero_in_the_middle_of_a_cell_is_a_crash(tmp_path):
-    assert here(tmp_path, "fine:1 exit0:2 fine:3") == 5
-    assert statuses(tmp_path) == {"fine:1": "ok", "exit0:2": "crashed", "fine:3": "ok"}
+    assert supervised.here(tmp_path, "fine:1 exit0:2 fine:3") == 5
+    assert supervised.statuses(tmp_path) == {"fine:1": "ok", "exit0:2": "crashed", "fine:3": "ok"}
     (line,) = [line for line in supervised.lines(tmp_path) if line["status"] == "crashed"]
     assert "exit code 0" in line["reasons"][0] and "2 tries" in line["reasons"][0]
     run = load_run(supervised.run_folder(tmp_path))
@@ -51,15 +37,15 @@ def test_an_exit_code_of_zero_in_the_middle_of_a_cell_is_a_crash(tmp_path):
 
 
 def test_the_last_lines_of_a_crash_and_the_call_it_was_in_are_told(tmp_path):
-    here(tmp_path, "segv:1")
+    supervised.here(tmp_path, "segv:1")
     (line,) = supervised.lines(tmp_path)
     assert "SIGSEGV" in line["reasons"][0]
     assert "Segmentation fault" in line["reasons"][1] and "in kernel" in line["reasons"][1]
 
 
 def test_a_hung_cell_is_a_timeout_that_says_where_it_hung(tmp_path, capsys):
-    assert here(tmp_path, "hanging:1 fine:2", *LIMIT) == 5
-    assert statuses(tmp_path) == {"hanging:1": "timeout", "fine:2": "ok"}
+    assert supervised.here(tmp_path, "hanging:1 fine:2", *LIMIT) == 5
+    assert supervised.statuses(tmp_path) == {"hanging:1": "timeout", "fine:2": "ok"}
     (line,) = [line for line in supervised.lines(tmp_path) if line["status"] == "timeout"]
     assert "still running after 0.6 s" in line["reasons"][0]
     assert "in kernel" in line["reasons"][1]
@@ -68,7 +54,7 @@ def test_a_hung_cell_is_a_timeout_that_says_where_it_hung(tmp_path, capsys):
 
 
 def test_a_cell_that_dies_only_of_what_others_left_is_measured_alone(tmp_path, capsys):
-    assert here(tmp_path, "fine:1 touchy:2 fine:3") == 0
+    assert supervised.here(tmp_path, "fine:1 touchy:2 fine:3") == 0
     assert supervised.times_finished(tmp_path) == Counter(
         {("fine:1", 1, "ok"): 1, ("touchy:2", 1, "ok"): 1, ("fine:3", 1, "ok"): 1}
     )
@@ -77,15 +63,15 @@ def test_a_cell_that_dies_only_of_what_others_left_is_measured_alone(tmp_path, c
 
 
 def test_a_child_that_lost_its_device_is_replaced(tmp_path, capsys):
-    assert here(tmp_path, "fine:1 poisoning:2 fine:3") == 0
-    assert set(statuses(tmp_path).values()) == {"ok"}
+    assert supervised.here(tmp_path, "fine:1 poisoning:2 fine:3") == 0
+    assert set(supervised.statuses(tmp_path).values()) == {"ok"}
     events = supervised.events(capsys.readouterr().out)
     assert events[-1]["children"] == 2 and not [e for e in events if e["event"] == "died"]
 
 
 def test_a_kernel_that_ends_the_process_when_it_is_tried_is_left_out_by_name(tmp_path):
-    assert here(tmp_path, "fine:1 untriable:2 untriable:3") == 5
-    assert statuses(tmp_path) == {
+    assert supervised.here(tmp_path, "fine:1 untriable:2 untriable:3") == 5
+    assert supervised.statuses(tmp_path) == {
         "fine:1": "ok",
         "untriable:2": "crashed",
         "untriable:3": "crashed",
@@ -95,18 +81,18 @@ def test_a_kernel_that_ends_the_process_when_it_is_tried_is_left_out_by_name(tmp
 
 
 def test_a_kernel_that_dies_when_its_speed_is_probed_is_measured_without(tmp_path):
-    assert here(tmp_path, "fine:1 unprobable:2") == 0
-    assert statuses(tmp_path) == {"fine:1": "ok", "unprobable:2": "ok"}
+    assert supervised.here(tmp_path, "fine:1 unprobable:2") == 0
+    assert supervised.statuses(tmp_path) == {"fine:1": "ok", "unprobable:2": "ok"}
 
 
 def test_what_crashed_is_measured_again_only_with_retry(tmp_path, capsys):
-    assert here(tmp_path, "fine:1 mended:2") == 5
+    assert supervised.here(tmp_path, "fine:1 mended:2") == 5
     (tmp_path / "mended").touch()
-    assert here(tmp_path, "fine:1 mended:2", which="resume") == 5
-    assert statuses(tmp_path)["mended:2"] == "crashed"
+    assert supervised.here(tmp_path, "fine:1 mended:2", which="resume") == 5
+    assert supervised.statuses(tmp_path)["mended:2"] == "crashed"
     capsys.readouterr()
-    assert here(tmp_path, "fine:1 mended:2", "--retry", which="resume") == 0
-    assert statuses(tmp_path) == {"fine:1": "ok", "mended:2": "ok"}, "the last line counts"
+    assert supervised.here(tmp_path, "fine:1 mended:2", "--retry", which="resume") == 0
+    assert supervised.statuses(tmp_path) == {"fine:1": "ok", "mended:2": "ok"}, "the last line counts"
     finished = [e for e in supervised.events(capsys.readouterr().out) if e["event"] == "finished"]
     assert [e["implementation"] for e in finished] == ["mended"]
     assert load_run(supervised.run_folder(tmp_path)).counts == {"ok": 2}
@@ -114,7 +100,7 @@ def test_what_crashed_is_measured_again_only_with_retry(tmp_path, capsys):
 
 
 def test_every_launch_is_a_process_of_its_own_that_repeats_what_was_timed(tmp_path, capsys):
-    assert here(tmp_path, "fine:1 raising:2 fine:3", "--launches", "3") == 5
+    assert supervised.here(tmp_path, "fine:1 raising:2 fine:3", "--launches", "3") == 5
     found = supervised.times_finished(tmp_path)
     assert found == Counter(
         {("raising:2", 1, "error"): 1}
@@ -123,139 +109,8 @@ def test_every_launch_is_a_process_of_its_own_that_repeats_what_was_timed(tmp_pa
     run = load_run(supervised.run_folder(tmp_path))
     assert run.launches == 3 and supervised.header(tmp_path)["launches"] == 3
     assert supervised.events(capsys.readouterr().out)[-1]["children"] == 3
-    assert here(tmp_path, "fine:1 raising:2 fine:3", "--launches", "4", which="resume") == 5
+    assert supervised.here(tmp_path, "fine:1 raising:2 fine:3", "--launches", "4", which="resume") == 5
     assert load_run(supervised.run_folder(tmp_path)).launches == 4
-
-
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_run_keeps_what_is_finished_and_goes_on(tmp_path, how, code):
-    words = "fine:1 waiting:2 fine:3"
-    process = supervised.start("run", tmp_path, words, "given")
-    while not (tmp_path / "at it").exists() and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(how)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == code, output
-    ended = supervised.events(output)[-1]
-    assert (ended["exit_code"], ended["cells_left"]) == (code, 2)
-    run = load_run(supervised.run_folder(tmp_path))
-    assert run.state == "interrupted" and [c.status for c in run.cells] == ["ok"]
-    (tmp_path / "go on").touch()
-    assert here(tmp_path, words, which="resume") == 0
-    assert set(supervised.times_finished(tmp_path).values()) == {1}
-    assert load_run(supervised.run_folder(tmp_path)).state == "finished"
-
-
-def test_a_cell_that_does_not_hear_ctrl_c_is_killed_at_the_second_and_not_blamed(tmp_path):
-    process = supervised.start("run", tmp_path, "fine:1 deaf:2 fine:3", "given")
-    while not (tmp_path / "at it").exists() and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, output
-    run = load_run(supervised.run_folder(tmp_path))
-    assert run.state == "interrupted" and [c.status for c in run.cells] == ["ok"]
-
-
-def test_a_cell_that_nobody_lived_to_judge_is_tried_alone_first(tmp_path):
-    """Killed with the supervisor, it is not the cell's fault; a second death would be."""
-    words = "fine:1 waiting:2 exit0:3"
-    process = supervised.start("run", tmp_path, words, "given")
-    while not (tmp_path / "at it").exists() and process.poll() is None:
-        time.sleep(0.02)
-    process.kill()
-    process.communicate(timeout=60)
-    assert (supervised.run_folder(tmp_path) / "running.json").exists()
-    (tmp_path / "go on").touch()
-    assert here(tmp_path, words, which="resume") == 5
-    assert statuses(tmp_path) == {"fine:1": "ok", "waiting:2": "ok", "exit0:3": "crashed"}
-
-
-def test_two_runs_never_mix(tmp_path, capsys):
-    words = "fine:1 waiting:2"
-    process = supervised.start("run", tmp_path, words, "given")
-    while not (tmp_path / "at it").exists() and process.poll() is None:
-        time.sleep(0.02)
-    try:
-        assert here(tmp_path, words, which="resume") == 2
-        assert "another process" in capsys.readouterr().err
-        with pytest.raises(ValueError, match="another process"):
-            RunDirectory(supervised.run_folder(tmp_path))
-    finally:
-        (tmp_path / "go on").touch()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-    assert set(supervised.times_finished(tmp_path).values()) == {1}
-
-
-def test_a_full_disk_ends_the_run_with_what_is_finished(tmp_path):
-    """Files may grow to 8 KiB, as on a disk that is full: some lines fit, not all."""
-    words = " ".join(f"fine:{n}" for n in range(12))
-
-    def fill():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, resource.RLIM_INFINITY))
-
-    process = supervised.start("run", tmp_path, words, "given", preexec_fn=fill)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 5, output
-    assert "File too large" in output and "cannot write" in output
-    kept = supervised.times_finished(tmp_path)
-    assert 0 < len(kept) < 12 and set(kept.values()) == {1}
-    assert here(tmp_path, words, which="resume") == 0
-    assert supervised.times_finished(tmp_path) == Counter((w, 1, "ok") for w in words.split())
-
-
-def test_a_store_that_cannot_be_written_is_told_by_its_path(tmp_path, capsys, monkeypatch):
-    (tmp_path / "store").write_text("a file")
-    assert here(tmp_path, "fine:1") == 5
-    told = supervised.events(capsys.readouterr().out)[-1]["text"]
-    assert f"cannot write {tmp_path}/store" in told or "File exists" in told
-
-
-def test_a_store_that_became_read_only_ends_the_run_with_what_is_finished(
-    tmp_path, capsys, monkeypatch
-):
-    written = RunDirectory.write_run
-
-    def refuse(self, run):
-        raise OSError(30, f"cannot write {self.path}: Read-only file system")
-
-    monkeypatch.setattr(RunDirectory, "write_run", refuse)
-    assert here(tmp_path, "fine:1 exit0:2 fine:3") == 5
-    assert statuses(tmp_path) == {"fine:1": "ok"}
-    assert "Read-only file system" in capsys.readouterr().out
-    monkeypatch.setattr(RunDirectory, "write_run", written)
-    assert here(tmp_path, "fine:1 exit0:2 fine:3", which="resume") == 5
-    assert statuses(tmp_path) == {"fine:1": "ok", "exit0:2": "crashed", "fine:3": "ok"}
-
-
-def test_a_clock_that_jumps_times_nothing_out(tmp_path, monkeypatch):
-    days = iter(range(10**9))
-    real = time.time
-
-    def jumping():
-        day = next(days)
-        return real() + 86400 * day * (-1) ** day
-
-    monkeypatch.setattr(time, "time", jumping)
-    assert here(tmp_path, "fine:1 slow:2 exit0:3 fine:4", *LIMIT) == 5
-    assert statuses(tmp_path) == {
-        "fine:1": "ok", "slow:2": "ok", "exit0:3": "crashed", "fine:4": "ok",
-    }  # fmt: skip
-
-
-def test_a_last_line_that_is_cut_off_costs_its_cell_alone(tmp_path):
-    words = "fine:1 fine:2 fine:3"
-    assert here(tmp_path, words) == 0
-    journal = supervised.run_folder(tmp_path) / "cells.jsonl"
-    text = journal.read_text()
-    journal.write_text(text[:-100])
-    assert here(tmp_path, words, which="resume") == 0
-    whole = load_run(supervised.run_folder(tmp_path))
-    assert Counter(c.status for c in whole.cells) == {"ok": 3} and "cut short" in whole.notes[0]
-    assert journal.read_text().startswith(text[:-100] + "\n"), "what stood there still stands"
 
 
 def test_the_kernels_memory_killer_makes_a_cell_oom(tmp_path, monkeypatch):
@@ -272,9 +127,9 @@ def test_the_kernels_memory_killer_makes_a_cell_oom(tmp_path, monkeypatch):
 
     killer = threading.Thread(target=kill_twice)
     killer.start()
-    assert here(tmp_path, "waiting:1 fine:2") == 0
+    assert supervised.here(tmp_path, "waiting:1 fine:2") == 0
     killer.join()
-    assert statuses(tmp_path) == {"waiting:1": "oom", "fine:2": "ok"}
+    assert supervised.statuses(tmp_path) == {"waiting:1": "oom", "fine:2": "ok"}
 
 
 def test_a_child_that_cannot_start_is_told_with_its_last_words(tmp_path, capsys):
@@ -320,7 +175,7 @@ def test_a_suite_or_option_that_is_not_there_ends_with_2(tmp_path, capsys):
 
 
 def test_a_log_has_a_line_a_cell_and_no_control_characters(tmp_path, capsys):
-    child = (sys.executable, FAKE, str(tmp_path / "store"), "fine:1", "garbage:2", "fine:3")
+    child = (sys.executable, supervised.FAKE, str(tmp_path / "store"), "fine:1", "garbage:2", "fine:3")
     assert command.run(["given"], child) == 0
     told = capsys.readouterr()
     assert not [c for c in told.err if ord(c) < 32 and c != "\n"]
@@ -330,7 +185,7 @@ def test_a_log_has_a_line_a_cell_and_no_control_characters(tmp_path, capsys):
 
 
 def test_the_plan_is_listed_and_nothing_is_written(tmp_path, capsys):
-    child = (sys.executable, FAKE, str(tmp_path / "store"), "fine:1", "slow:2")
+    child = (sys.executable, supervised.FAKE, str(tmp_path / "store"), "fine:1", "slow:2")
     assert command.run(["given", "--plan"], child) == 0
     shown = capsys.readouterr().out
     assert "2 cells in about 0:00" in shown and "slow" in shown and "GB" in shown
@@ -340,7 +195,7 @@ def test_the_plan_is_listed_and_nothing_is_written(tmp_path, capsys):
 
 
 def test_a_line_that_was_taken_back_is_not_counted_twice(tmp_path):
-    here(tmp_path, "fine:1 fine:2")
+    supervised.here(tmp_path, "fine:1 fine:2")
     files = run_files.RunFiles(supervised.run_folder(tmp_path))
     assert len(files.grown()) == 2 and files.grown() == []
     journal = files.path / "cells.jsonl"
