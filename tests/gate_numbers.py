@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "gate.md"
 OPENING, CLOSING = "<!-- made by `make numbers` -->", "<!-- end of what `make numbers` made -->"
 _MACHINES = {"quiet_malloc": "quiet", "contended_malloc": "contended"}
 _SUMMARIES = {"q25": "lower quartile", "min": "minimum", "median": "median"}
-UNCHANGED_RUNS, CHANGED_RUNS, RIVAL_RUNS, SYNTHETIC_RUNS, SERIES = 1500, 300, 300, 700, 500
+UNCHANGED_RUNS, CHANGED_RUNS, RIVAL_RUNS, SYNTHETIC_RUNS, SERIES = 1500, 200, 300, 700, 400
 
 
 def gate_rows() -> list[str]:
@@ -36,7 +36,7 @@ def _gate_row(name: str, words: str) -> str:
     found = [
         rates(drawn(times, CHANGED_RUNS, ratio=ratio, seed=12)).found for ratio in (1.03, 1.05, 1.1)
     ]
-    suite = suite_found(times, CHANGED_RUNS // 3, ratio=1.05, seed=13)
+    suite = suite_found(times, CHANGED_RUNS // 2, ratio=1.05, seed=13)
     cells = [f"{same.failed} of {same.runs}", *map(_percent, [*found, suite])]
     return f"| {words} | {' | '.join(cells)} | {same.suspects:.0f} of 200 |"
 

@@ -14,7 +14,7 @@ from results.store import load_run
 from tests.fake_launches import NAMES, noisy, write_side
 from tests.nights import NIGHTS, flat_share, found_share, nightly
 
-SERIES = [pytest.param(60, id="short"), pytest.param(1000, id="full", marks=pytest.mark.slow)]
+SERIES = [pytest.param(60, id="short"), pytest.param(400, id="full", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("series", SERIES)
@@ -38,12 +38,12 @@ def test_a_flat_series_is_left_alone_night_after_night():
     """Looked at anew every night from the tenth on, as a schedule does."""
     rng = np.random.default_rng(60)
     alerted = 0
-    for _ in range(100):
+    for _ in range(40):
         times = nightly(rng, 0.01)
         alerted += any(
             any(p.ratio > 1 for p in change_points(times[:n])) for n in range(10, NIGHTS + 1)
         )
-    assert alerted <= 4
+    assert alerted <= 2
 
 
 def test_the_search_is_ruptures_own():
