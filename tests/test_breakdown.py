@@ -124,7 +124,8 @@ def test_cells_in_doubt_are_not_told_but_drawn_and_counted(run_of):
     run = run_of(layer_cells(flags=["contended"]))
     assert answer(run) is None
     figure = drawn(breakdown, run)
-    assert "14 of the cells are flagged" in " ".join(t.get_text() for t in figure.texts)
+    told = " ".join(text.get_text() for text in figure.texts)
+    assert "14 of the cells are flagged" in told and "Dropout" not in told
 
 
 def bars_of(axes) -> dict[str, Rectangle]:
@@ -145,6 +146,7 @@ def test_each_bar_s_shares_add_up_to_the_whole(run_of):
         share = next(y for gid, y in lines.items() if gid.endswith("-1"))
         # FLOP a token at T = 1024 by d_model²: 4·2 of products, 2·4·T/d_model / 2, 4·2·2 of d_ff.
         assert share == pytest.approx(8 / (8 + 8 + 16))
+    assert "adds 9 to 10 % of the block's time" in " ".join(t.get_text() for t in figure.texts)
     assert [t.get_text().split("\n")[0] for t in figure.axes[0].get_xticklabels()] == ["512", "1k"]
 
 

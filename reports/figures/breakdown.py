@@ -181,7 +181,10 @@ def _dropout_note(lines: Sequence[Sequence[Breakdown]]) -> str:
         one.time_s("dropout") / one.time_s("block") - 1.0
         for line in lines
         for one in line
-        if "dropout" in one.cells and one.has_block
+        if "dropout" in one.cells
+        and one.has_block
+        # A small difference of two times: neither may be in doubt.
+        and all(c.is_comparable for name in ("dropout", "block") for c in one.cells[name])
     ]
     if not added:
         return ""
