@@ -42,5 +42,5 @@ def findings(
 
 def _todo(notice: str) -> str:
     if "built without CUDA" in notice:
-        return "pip install torch --index-url https://download.pytorch.org/whl/cu130"
+        return "install a torch built with CUDA: https://pytorch.org/get-started/locally/"
     return "nvidia-smi; update the driver, or install a torch built for the one that is there"
