@@ -82,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(given: argparse.Namespace) -> int:
-    from impls.interface.availability import availability, version_of
+    from impls.interface.availability import version_of
+    from impls.interface.first_call import inability_tried_apart
     from impls.interface.registry import implementations
     from impls.interface.tables import print_implementations
 
@@ -90,7 +91,8 @@ def _list(given: argparse.Namespace) -> int:
     rows = []
     for implementation in implementations(given.impl).values():
         _progress(f"trying {implementation.name}")
-        reasons = availability(implementation, device)
+        unable = inability_tried_apart(implementation, device)
+        reasons = list(unable.reasons) if unable else []
         rows.append((implementation, version_of(implementation), reasons))
     _progress("")
     if given.json:
@@ -129,8 +131,8 @@ def _check(given: argparse.Namespace) -> int:
     import torch
 
     from impls.interface import interpreted
-    from impls.interface.availability import availability
     from impls.interface.conformance import Conformance, conformance
+    from impls.interface.first_call import inability_tried_apart
     from impls.interface.problem import SOFTMAX
     from impls.interface.registry import select
     from impls.interface.tables import print_conformance, summary
@@ -152,10 +154,14 @@ def _check(given: argparse.Namespace) -> int:
     unavailable: dict[str, list[str]] = {}
     for name, one in chosen.items():
         _progress(f"{name}: starting")
+        reasons: list[str] = []
         if name in children:
             result, reasons = interpreted.finish(one, children[name])
-        elif reasons := availability(one, device):
-            result = None
+        elif unable := inability_tried_apart(one, device):
+            result, reasons = None, list(unable.reasons)
+            if unable.status != "unavailable":
+                why = f"{unable.status}: {'; '.join(reasons)}"
+                result = Conformance.failed(one, device, "the first call", why)
         elif one.operator != SOFTMAX:
             result = operator_conformance(one, device, progress=_counted(name))
         else:

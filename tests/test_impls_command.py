@@ -30,6 +30,8 @@ def kernel(tmp_path, monkeypatch):
     # The bare checkout must do: nothing of what is installed is tried beside the kernel.
     monkeypatch.setattr("impls.interface.registry._declared_here", list)
     monkeypatch.setattr("torch.set_num_threads", lambda n: None)
+    # A process for the first call of each: tests/test_first_call.py.
+    monkeypatch.setattr("impls.interface.first_call._died", lambda *_: None)
 
     def write(text, name="mykernel.py"):
         (tmp_path / name).write_text(text)
@@ -54,7 +56,7 @@ def test_check_of_a_right_kernel_ends_0_with_a_summary_last(kernel, capsys):
     shown = capsys.readouterr().out
     assert "mykernel_attention" in shown
     assert "…" not in shown.splitlines()[0]
-    assert shown.strip().splitlines()[-1].startswith("1 implementations checked: ")
+    assert shown.strip().splitlines()[-1].startswith("1 implementation checked: ")
     assert " 0 wrong" in shown.strip().splitlines()[-1]
     assert max(map(len, shown.strip().splitlines()[:-1])) <= 80
 
@@ -102,7 +104,7 @@ def test_check_in_json_is_json_and_nothing_else(kernel, capsys):
     record = json.loads(out)
     assert record["ok"] is False
     assert record["implementations"][0]["implementation"] == "mykernel_attention"
-    assert "1 implementations checked" in err
+    assert "1 implementation checked" in err
 
 
 @pytest.mark.parametrize(

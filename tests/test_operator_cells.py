@@ -145,7 +145,7 @@ def test_list_says_that_it_is_another_operator(capsys, monkeypatch):
 def test_check_holds_it_to_its_own_formula(capsys, monkeypatch):
     monkeypatch.setattr("torch.set_num_threads", lambda n: None)
     assert main(["check", "multiplicative", "--device", "cpu"]) == 0
-    assert "1 implementations checked: 43 checks passed, 0 wrong" in capsys.readouterr().out
+    assert "1 implementation checked: 43 checks passed, 0 wrong" in capsys.readouterr().out
     known = implementations()
     softmaxed = replace(known["multiplicative"], prepare=lambda *_: known["naive"].forward)
     monkeypatch.setattr("impls.interface.registry._declared_here", lambda: [softmaxed])

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+from dataclasses import dataclass
 
 import torch
 
 from impls.interface.attention import Implementation, Unsupported, attend, reasons_against
-from impls.interface.failures import failures, told
+from impls.interface.brought import is_brought
+from impls.interface.failures import failures, told, where_in
 from impls.interface.inputs import make_inputs
+from impls.interface.named_object import file_of
 from impls.interface.problem import Problem
+
+# As torch and Triton say that there is no device for what was asked.
+_NO_DEVICE = ("active drivers", "nvidia driver", "not compiled with cuda", "no cuda gpus")
+
+
+@dataclass(frozen=True)
+class Inability:
+    """Why an implementation cannot be measured here; `status` as a cell has it.
+
+    "unavailable": something is lacking, a library or a device. "error": a kernel that was brought
+    raised. What else its first call may come to, see `first_call`.
+    """
+
+    status: str
+    reasons: tuple[str, ...]
 
 
 def availability(implementation: Implementation, device: str) -> list[str]:
@@ -20,31 +38,37 @@ def availability(implementation: Implementation, device: str) -> list[str]:
     is not judged here: a wrong result is "wrong", not "unavailable". Decided once per process; a
     compiled implementation compiles for it.
     """
-    return list(_availability(implementation, device))
+    unable = inability(implementation, device)
+    return list(unable.reasons) if unable else []
 
 
 @functools.cache
-def _availability(implementation: Implementation, device: str) -> tuple[str, ...]:
+def inability(implementation: Implementation, device: str) -> Inability | None:
+    """Why it cannot be measured on `device`, as `availability`, and as what; None when it can."""
     if device == "cuda" and not torch.cuda.is_available():
-        return ("there is no CUDA device",)
+        return _lacks("there is no CUDA device")
     if implementation.unavailable is not None and (why := implementation.unavailable(device)):
-        return tuple(why)
+        return _lacks(*why)
     can = implementation.capabilities
     if device not in can.devices:
-        return (f"does not run on {device} (only {', '.join(can.devices)})",)
+        return _lacks(f"does not run on {device} (only {', '.join(can.devices)})")
     problem = _tiny_problem(implementation, device)
     if why := reasons_against(implementation, problem, device):
-        return tuple(why)
-    why = _tried(implementation, problem, device)
+        return _lacks(*why)
+    unable = _tried(implementation, problem, device)
     causal = problem.with_(causal=True)
-    if why and not reasons_against(implementation, causal, device):
+    if unable and not reasons_against(implementation, causal, device):
         # A kernel that is causal alone has no word for it; one that fails at both fails.
-        why = () if not _tried(implementation, causal, device) else why
-    return why
+        return unable if _tried(implementation, causal, device) else None
+    return unable
 
 
-def _tried(implementation: Implementation, problem: Problem, device: str) -> tuple[str, ...]:
-    """The reasons why one real call fails; empty when it does not."""
+def _lacks(*reasons: str) -> Inability:
+    return Inability("unavailable", reasons)
+
+
+def _tried(implementation: Implementation, problem: Problem, device: str) -> Inability | None:
+    """Why one real call fails; None when it does not."""
     inputs = make_inputs(problem, device)
     try:
         with torch.no_grad():
@@ -59,10 +83,18 @@ def _tried(implementation: Implementation, problem: Problem, device: str) -> tup
                 # An asynchronous failure shows here.
                 torch.cuda.synchronize()
     except Unsupported as error:
-        return tuple(error.reasons)
+        return _lacks(*error.reasons)
     except failures() as error:
-        return (f"{told(error)} (tried with {problem.id})",)
-    return ()
+        why = f"{told(error)} (tried with {problem.id})"
+        if not is_brought(implementation) or _tells_of_a_lack(error):
+            return _lacks(why)
+        return Inability("error", (f"{why} at {where_in(error, file_of(implementation.source))}",))
+    return None
+
+
+def _tells_of_a_lack(error: BaseException) -> bool:
+    text = str(error).lower()
+    return isinstance(error, ImportError) or any(words in text for words in _NO_DEVICE)
 
 
 def _tiny_problem(implementation: Implementation, device: str) -> Problem:

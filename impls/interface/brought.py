@@ -41,6 +41,11 @@ _VALUES = ("gqa", "max_d_h", "d_h_multiple_of", "d_v_may_differ", "causal_rectan
 _GENERIC = ("attention", "attend", "attn", "forward", "fwd", "kernel", "main", "mha", "run", "sdpa")
 
 
+def is_brought(implementation: Implementation) -> bool:
+    """Whether it came in by a string, from outside this checkout's own."""
+    return bool(implementation.source) and not implementation.source.startswith("impls/")
+
+
 def bring(text: str, name: str | None = None) -> Implementation:
     """The implementation behind `text`, a path being relative to the current folder.
 

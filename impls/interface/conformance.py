@@ -35,6 +35,15 @@ class Conformance:
     properties: dict[str, str] = field(default_factory=dict)
     elapsed_s: float = 0.0
 
+    @classmethod
+    def failed(
+        cls, implementation: Implementation, device: str, case: str, why: str, where: str = "device"
+    ) -> Conformance:
+        """The run of what could not be tried at all: one check, and it is wrong."""
+        outcome = Outcome(case, "result", "wrong", (why,))
+        version = version_of(implementation)
+        return cls(implementation.name, version, device, where, (outcome,))
+
     def of(self, status: str) -> list[Outcome]:
         """The outcomes with this status."""
         return [outcome for outcome in self.outcomes if outcome.status == status]

@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 from impls.interface.attention import Implementation
-from impls.interface.availability import version_of
 from impls.interface.conformance import Conformance
-from impls.interface.conformance_trial import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 _VARIABLE = "TRITON_INTERPRET"
@@ -61,9 +59,8 @@ def finish(
     except (ValueError, KeyError, TypeError):
         last = stderr.strip().splitlines()[-1:] or ["nothing on stderr"]
         why = f"the interpreter's process ended with {child.returncode}: {last[0]}"
-        outcome = Outcome("the child process", "result", "wrong", (why,))
-        version = version_of(implementation)
-        return Conformance(implementation.name, version, "cpu", "interpreter", (outcome,)), []
+        where = ("cpu", "the child process", why, "interpreter")
+        return Conformance.failed(implementation, *where), []
     if unavailable is not None:
         return None, list(unavailable)
     return found[0], []

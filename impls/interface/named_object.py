@@ -30,6 +30,15 @@ def named_object(text: str) -> tuple[Any, str]:
     return _attribute(module, attribute, place), stem
 
 
+def file_of(text: str) -> Path | None:
+    """The file of a module that was named by `text` and is imported; None where none is known."""
+    place = text.rpartition(":")[0]
+    if place.endswith(".py") or "/" in place:
+        return Path(place).expanduser().resolve()
+    file = getattr(sys.modules.get(place), "__file__", None)
+    return Path(file) if file else None
+
+
 def _module(place: str, text: str) -> tuple[ModuleType, str]:
     if not (place.endswith(".py") or "/" in place):
         # Appended, not put first: what the user has installed keeps its meaning.

@@ -136,8 +136,9 @@ def summary(found: Sequence[Conformance], unavailable: dict[str, list[str]]) -> 
         for status in ("passed", "wrong", "unsupported")
     }
     refused = [one.implementation for one in found if not one.of("passed")]
+    one_or_more = "implementation" if len(found) == 1 else "implementations"
     line = (
-        f"{len(found)} implementations checked: {counts['passed']} checks passed, "
+        f"{len(found)} {one_or_more} checked: {counts['passed']} checks passed, "
         f"{counts['wrong']} wrong, {counts['unsupported']} unsupported"
     )
     line += f"; nothing passed of {', '.join(refused)}" if refused else ""

@@ -75,7 +75,9 @@ class Session:
             if line:
                 tell(f"WARNING: {line}")
         implementations = list({c.implementation.name: c.implementation for c in cells}.values())
-        self._unavailable = find_unavailable(implementations, self.device, tell, self.orders)
+        self._unavailable = find_unavailable(
+            implementations, self.device, tell, self.orders, self.options.compile_limit_s
+        )
         if self.orders.is_plan_only:
             self._note_plan(self._decide(cells, implementations, facts))
             return

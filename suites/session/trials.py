@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from impls.interface.attention import Implementation
-from impls.interface.availability import availability
+from impls.interface.availability import inability
+from impls.interface.brought import is_brought
+from impls.interface.first_call import inability_tried_apart
 from suites.measure.ceilings import ceilings_for
 from suites.session import torch_state
 from suites.session.options import Options
@@ -17,9 +19,17 @@ Tell = Callable[[str], None]
 
 
 def find_unavailable(
-    implementations: Sequence[Implementation], device: str, tell: Tell, orders: Orders
+    implementations: Sequence[Implementation],
+    device: str,
+    tell: Tell,
+    orders: Orders,
+    limit_s: float,
 ) -> dict[str, tuple[str, list[str]]]:
-    """Status and reasons, by name, of those that do not run on `device`: each is called once."""
+    """Status and reasons, by name, of those that do not run on `device`: each is called once.
+
+    One that was brought is called in a process of its own first, for at most `limit_s` seconds,
+    unless this one has a supervisor, who knows what to do when it dies.
+    """
     found: dict[str, tuple[str, list[str]]] = {}
     for implementation in implementations:
         name = implementation.name
@@ -28,13 +38,18 @@ def find_unavailable(
             found[name] = (status, [reason])
             continue
         started = time.monotonic()
-        if not implementation.source.startswith("impls/"):
-            # It may take the process down: then this line says who.
+        if is_brought(implementation):
             tell(f"{name}: trying it once")
         before = torch_state.read()
         with orders.trying(name, "availability"):
-            if reasons := availability(implementation, device):
-                found[name] = ("unavailable", reasons)
+            if orders.is_supervised:
+                unable = inability(implementation, device)
+            else:
+                unable = inability_tried_apart(implementation, device, limit_s)
+        if unable is not None:
+            found[name] = (unable.status, list(unable.reasons))
+            if unable.status != "unavailable":
+                tell(f"{name}: {unable.status}: {'; '.join(unable.reasons)}")
         # Its own cells tell of it; what is probed next must not run with it.
         torch_state.put_back(before)
         if (took := time.monotonic() - started) > 2:

@@ -14,7 +14,7 @@ from suites.measure.atomic_file import Unwritable
 from suites.session.options import store_folder
 from suites.session.selection import ROOT, already_asked, asked, cell_of
 
-SKIPPED_AS = ("skipped", "unsupported", "unavailable", "oom", "timeout", "crashed")
+SKIPPED_AS = ("skipped", "unsupported", "unavailable", "oom", "timeout")
 SESSION: pytest.StashKey[Any] = pytest.StashKey()
 _PROGRESS: pytest.StashKey[Any] = pytest.StashKey()
 
