@@ -12,6 +12,7 @@ from results.findings import findings
 from results.interval import MEANING
 from results.run import Run
 from results.static_table import notes, reading_order, static_columns
+from results.trouble import ceiling_doubt
 
 MARKDOWN_CHARACTERS = 60_000  # GitHub refuses comments of more than 65 536
 
@@ -23,6 +24,8 @@ def markdown(run: Run, figures: Sequence[tuple[str, str]] = ()) -> str:
     """
     header = run.header
     head = [f"# Run {run.name}", "", f"`{header.command or 'command unknown'}`, {run.state}.", ""]
+    if doubt := ceiling_doubt(run):
+        head += [f"**Mind: {_escaped(doubt)}.**", ""]
     head += [f"- {_escaped(finding.sentence)}" for finding in findings(run)]
     head += ["", *(f"![{_escaped(title)}]({file})" for title, file in figures), ""]
     counts = ", ".join(f"{n} {status}" for status, n in status_counts(run))

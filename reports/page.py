@@ -20,7 +20,7 @@ from results.findings import findings
 from results.interval import MEANING
 from results.phrases import DTYPE_NAMES
 from results.run import Ceilings, Run
-from results.trouble import advice
+from results.trouble import advice, ceiling_doubt
 
 TEMPLATE = "page.html.jinja"
 
@@ -51,6 +51,7 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         header=run.header,
         device=device_name(run),
         findings=told,
+        ceiling_doubt=ceiling_doubt(run),
         figures=[(f, Markup(inline_svg(f, notes))) for f in figures],
         columns=columns,
         flags_at=1 + [column.key for column in columns].index("flags"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from impls.interface.problem import SOFTMAX
@@ -13,6 +14,9 @@ from results.schema import STATUSES, Cell
 # From what a reader must see first to what only explains an absence.
 _URGENCY = ("ok", "wrong", "crashed", "error", "oom", "timeout", "unsupported", "unavailable")
 _URGENCY += ("skipped",)
+# A size, a time, an error: what differs from cell to cell in one kind of reason.
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_BEYOND = "beyond the "
 # Rows whose status alone tells all: told once a reason, with counts, instead of rows of dashes.
 _ROWLESS = ("unavailable", "unsupported", "skipped")
 
@@ -39,18 +43,39 @@ def in_reading_order(cells: Iterable[Cell]) -> list[Cell]:
 def reasons(cells: Iterable[Cell]) -> list[str]:
     """One line a reason, urgent ones first: "2 unavailable: xformers_cutlass (needs CUDA)".
 
-    A wrong result is written in capitals, since it stands among things that only lack.
+    Of one implementation, reasons that differ in their numbers alone are one, told by the first. A
+    wrong result is written in capitals, since it stands among things that only lack.
     """
-    stopped: dict[tuple[str, str], list[str]] = {}
+    by_name: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         if cell.status != "ok":
-            why = "; ".join(cell.reasons) or "no reason was written"
-            stopped.setdefault((cell.status, why), []).append(cell.implementation)
-    ranked = sorted(stopped.items(), key=lambda item: (_URGENCY.index(item[0][0]), item[0][1]))
-    return [
-        f"{len(names)} {_loud(status)}: {', '.join(dict.fromkeys(names))} ({why})"
-        for (status, why), names in ranked
-    ]
+            by_name.setdefault((cell.status, cell.implementation, _kind(cell)), []).append(cell)
+    told: dict[tuple[str, str], list[Cell]] = {}
+    for (status, _, _), found in by_name.items():
+        told.setdefault((status, _reason_text(found)), []).extend(found)
+    ranked = sorted(told.items(), key=lambda item: (_URGENCY.index(item[0][0]), item[0][1]))
+    return [_reason_line(status, text, found) for (status, text), found in ranked]
+
+
+def _reason_line(status: str, text: str, cells: list[Cell]) -> str:
+    names = ", ".join(dict.fromkeys(cell.implementation for cell in cells))
+    return f"{len(cells)} {_loud(status)}: {names} ({text})"
+
+
+def _reason_text(cells: list[Cell]) -> str:
+    """The first cell's reason, and how many others differ from it in their numbers."""
+    first, *others = dict.fromkeys(_why(cell) for cell in cells)
+    is_counted = others and not first.startswith(_BEYOND)
+    return f"{first}; and {len(others)} more like it" if is_counted else first
+
+
+def _why(cell: Cell) -> str:
+    return "; ".join(cell.reasons) or "no reason was written"
+
+
+def _kind(cell: Cell) -> str:
+    why = _why(cell)
+    return _BEYOND if why.startswith(_BEYOND) else _NUMBER.sub("0", why)
 
 
 def _loud(status: str) -> str:

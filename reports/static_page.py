@@ -42,6 +42,7 @@ def static_page(run: Run, figures: Sequence[Drawn]) -> str:
         archs=arch_order(p.arch for p in ordered),
         compilers=compilers_text(run.profiles),
         findings=[(finding.sentence, ()) for finding in findings(run)],
+        ceiling_doubt="",
         figures=[(f, Markup(inline_svg(f, tooltips))) for f in figures],
         columns=columns,
         flags_at=len(columns),

@@ -17,7 +17,7 @@ from results.phrases import where
 from results.run import Run
 from results.schema import Cell
 from results.static_findings import STATIC_FINDINGS
-from results.trouble import did_not_run, exhausted, failures, left_out
+from results.trouble import ceiling_doubt, did_not_run, exhausted, failures, left_out
 from results.units import digits, si_text, time_text
 
 MOST = 7
@@ -82,6 +82,8 @@ def closest_to_bound(run: Run) -> Finding | None:
         f"{cell.implementation} comes closest to its measured bound: {percent:.0f} % at "
         f"{where(cell, run)}; {cell.bound.binds} binds{roof}."
     )
+    if doubt := ceiling_doubt(run):
+        sentence = f"{sentence[:-1]} ({doubt})."
     return finding(sentence, [cell])
 
 

@@ -59,12 +59,17 @@ def _told(run: Run, statuses: tuple[str, ...]) -> Finding | None:
 
 
 def did_not_run(run: Run) -> Finding | None:
-    """The implementations that could run nothing here, and why."""
+    """The implementations that could run nothing of this run's problems, and why.
+
+    Where some of them are not here at all, those alone: the others have other problems.
+    """
     ran = {cell.implementation for cell in run.cells if cell.status in TIMED}
     absent = [c for c in run.cells if c.status in ("unavailable", "unsupported")]
     absent = [c for c in absent if c.implementation not in ran]
     if not absent:
         return None
+    are_here = all(c.status == "unsupported" for c in absent)
+    absent = absent if are_here else [c for c in absent if c.status == "unavailable"]
     by_reason: dict[str, list[str]] = defaultdict(list)
     for cell in absent:
         reason = cell.reasons[0].split("; ")[0] if cell.reasons else cell.status
@@ -75,7 +80,8 @@ def did_not_run(run: Run) -> Finding | None:
     more = f"; and {others} more reason{'s' * (others > 1)}" if others > 0 else ""
     everyone = len({cell.implementation for cell in run.cells})
     names = {cell.implementation for cell in absent}
-    sentence = f"{len(names)} of {everyone} implementations cannot run here: {'; '.join(parts[:3])}"
+    cannot = "do none of these problems" if are_here else "cannot run here"
+    sentence = f"{len(names)} of {everyone} implementations {cannot}: {'; '.join(parts[:3])}"
     return finding(f"{sentence}{more}.", absent)
 
 
@@ -89,6 +95,18 @@ def left_out(run: Run) -> Finding | None:
     parts = ", ".join(f"{n} {word}" for word, n in why.most_common())
     rows = "1 timed row is" if len(out) == 1 else f"{len(out)} timed rows are"
     return finding(f"{rows} left out of best-of and speed-ups ({parts}).", out)
+
+
+def ceiling_doubt(run: Run) -> str:
+    """Why every % of bound may read high: the ceilings were measured beside others; else ""."""
+    ceilings = run.header.ceilings
+    if ceilings is None or not ceilings.contended:
+        return ""
+    load = f"{ceilings.foreign_load:.0%} of" if ceilings.foreign_load else "a part of"
+    return (
+        f"% of bound may read high: other programs took {load} the machine while the ceilings "
+        "were measured"
+    )
 
 
 def advice(run: Run) -> list[str]:

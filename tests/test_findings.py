@@ -5,6 +5,8 @@ import doctest
 import pytest
 
 from impls.interface.problem import Problem
+from reports.markdown import markdown
+from reports.page import page
 from results import units
 from results.causal import causal_saving
 from results.findings import baseline_falls, closest_to_bound, fastest, findings, paging
@@ -27,6 +29,21 @@ def run_of(run_directory):
 def sentence(finding):
     assert finding is not None
     return finding.sentence
+
+
+def test_contended_ceilings_are_told_wherever_a_bound_is(run_of):
+    def contended(header):
+        header["ceilings"] |= {"contended": True, "foreign_load": 0.31}
+
+    run = run_of(change=contended)
+    doubt = (
+        "% of bound may read high: other programs took 31% of the machine while the ceilings "
+        "were measured"
+    )
+    assert sentence(closest_to_bound(run)).endswith(f" ({doubt}).")
+    for text in (markdown(run), page(run, [])):
+        assert 0 < text.index("Mind:") < text.index(doubt) < text.index("comes closest")
+    assert "may read high" not in page(run_of(created="20261130T000000Z"), [])
 
 
 def test_who_is_wrong_somewhere_is_praised_nowhere(run_of):

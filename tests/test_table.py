@@ -100,6 +100,24 @@ def test_a_fallback_is_labelled_and_counted_out(run_of):
         assert "1 row left out of every ratio and best-of: 1 error." in text
 
 
+def test_reasons_that_differ_in_numbers_are_told_once_of_each_implementation(run_of):
+    sizes = [P.with_(T_q=T, T_kv=T) for T in (128, 256, 384)]
+    refused = [
+        cell(name, p, status="unsupported", reasons=[f"T_q={p.T_q}: only decode steps"])
+        for name in ("steps", "others")
+        for p in sizes
+    ]
+    beyond = [
+        cell(name, p, status="skipped", reasons=["beyond the quick budget: --budget default"])
+        for name in ("naive", "flex")
+        for p in sizes
+    ]
+    assert reasons(run_of([*refused, *beyond]).cells) == [
+        "6 unsupported: steps, others (T_q=128: only decode steps; and 2 more like it)",
+        "6 skipped: naive, flex (beyond the quick budget: --budget default)",
+    ]
+
+
 def test_every_status_is_counted_zeros_too(run_of):
     counted = dict(status_counts(run_of()))
     assert list(counted) == list(STATUSES)

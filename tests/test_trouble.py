@@ -83,6 +83,23 @@ def test_what_cannot_run_here_is_told_once_with_its_reason(run_of):
     )
 
 
+def test_who_had_no_problem_of_its_own_is_not_told_to_be_unable_to_run_here(run_of):
+    """A kernel of decode steps was told not to run here, of a run without a decode step."""
+    steps = cell("steps", LONG, status="unsupported", reasons=["T_q=4096: only decode steps"])
+    absent = [
+        cell(f"absent{n}", LONG, status="unavailable", reasons=[f"needs thing {n}"])
+        for n in range(4)
+    ]
+    told = did_not_run(run_of(cell("naive", LONG, 0.5), steps, *absent))
+    assert told is not None and "steps" not in told.sentence
+    assert told.sentence.startswith("4 of 6 implementations cannot run here: absent0 (needs")
+    assert told.sentence.endswith("; and 1 more reason.")
+    told = did_not_run(run_of(cell("naive", LONG, 0.5), steps, commit="2222222"))
+    assert told is not None and told.sentence == (
+        "1 of 2 implementations do none of these problems: steps (T_q=4096: only decode steps)."
+    )
+
+
 def test_a_reason_is_told_up_to_what_it_explains(run_of):
     why = ["runs on CUDA; on a CPU it is proven in an interpreter"]
     run = run_of(cell("naive", LONG, 0.5), cell("mine", LONG, status="unavailable", reasons=why))
