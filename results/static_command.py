@@ -25,7 +25,7 @@ from results.static_printing import (
 )
 from results.static_profile import StaticProfile
 from results.static_promises import breaches
-from results.static_scope import looked_at, options_text, selection, widened
+from results.static_scope import is_of_shipped, looked_at, options_text, selection, widened
 from results.store import find_run, load_run
 
 FAILED, USAGE, NOT_COMPARABLE, BROKEN = 1, 2, 4, 5
@@ -115,7 +115,7 @@ def accept(options: argparse.Namespace, store: Path) -> int:
 
 
 def _static_run(name: str, store: Path) -> Run:
-    return load_run(find_run(name, store, kind="static"))
+    return load_run(find_run(name, store, kind="static", is_meant=is_of_shipped))
 
 
 def _against_accepting(run: Run) -> list[str]:

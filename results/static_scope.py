@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from results.run import Run
+from results.run import Header, Run
 from results.static_baseline import Accepted
 from results.static_profile import arch_number
 
@@ -17,7 +17,17 @@ _OPTIONS |= {"everything": "--all", "sweep": "--sweep"}
 
 def selection(run: Run) -> Mapping[str, Any]:
     """The options that were given, by the names that suites write; empty is the gate's set."""
-    given = run.header.settings.all.get("selection")
+    return _selection(run.header)
+
+
+def is_of_shipped(header: Header) -> bool:
+    """Whether a static run was asked for shipped kernels, not for one that was brought."""
+    kernels = _selection(header).get("kernels") or ()
+    return not any(":" in str(kernel) for kernel in kernels)
+
+
+def _selection(header: Header) -> Mapping[str, Any]:
+    given = header.settings.all.get("selection")
     return given if isinstance(given, Mapping) else {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,20 +73,23 @@ def summarize(path: Path) -> RunSummary:
 
 
 def find_run(
-    name: str | Path = "latest", store: str | Path | None = None, *, kind: str | None = None
+    name: str | Path = "latest",
+    store: str | Path | None = None,
+    *,
+    kind: str | None = None,
+    is_meant: Callable[[Header], bool] = lambda header: True,
 ) -> Path:
     """The folder of the run called so.
 
     `name` is "latest", a run's name, a beginning of it, `<machine-key>/<name>`, or a path; "latest"
-    is of all runs, or of those of one `kind`, "timed" or "static".
+    is of all runs, or of those of one `kind`, "timed" or "static", that `is_meant` says yes to.
 
     Raises:
         RunNotFound: none is called so, or several; the message offers close names.
     """
     if name == "latest":
-        readable = [
-            s for s in list_runs(store) if s.header and (kind is None or s.header.kind == kind)
-        ]
+        of_kind = [s for s in list_runs(store) if s.header and kind in (None, s.header.kind)]
+        readable = [s for s in of_kind if s.header and is_meant(s.header)]
         if not readable:
             if kind == "static":
                 what, command = "static runs", "python -m suites static"
@@ -155,7 +159,8 @@ def is_process(pid: int, started: float | None) -> bool:
 
 
 def _run_folders(store: Path) -> list[Path]:
-    return sorted(path for path in store.glob("*/*") if path.is_dir())
+    files = [file for name in ("run.json", "cells.jsonl") for file in store.glob(f"*/*/{name}")]
+    return sorted({file.parent for file in files})
 
 
 def _header(path: Path) -> Header:

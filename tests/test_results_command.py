@@ -52,7 +52,9 @@ def test_list_shows_each_run_in_eighty_columns(run_directory, tmp_path, capsys):
 
 def test_list_as_json_is_strict_and_complete(run_directory, tmp_path, capsys):
     run_directory()
-    (tmp_path / "runs" / "m" / "20270101T000000Z-bad").mkdir(parents=True)
+    bad = tmp_path / "runs" / "m" / "20270101T000000Z-bad"
+    bad.mkdir(parents=True)
+    (bad / "cells.jsonl").touch()
     assert main(["list", "--json", "--store", str(tmp_path / "runs")]) == 0
     good, bad = strict(capsys.readouterr().out)
     assert (good["run"], good["state"], good["counts"]["ok"]) == (

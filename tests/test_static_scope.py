@@ -53,6 +53,17 @@ def test_missing_is_what_the_options_ask_for(bench, options, missing):
     assert (f"{missing} missing, " in bench.said().splitlines()[-1]) == (missing > 0)
 
 
+@pytest.mark.parametrize("command", ["gate", "accept"])
+def test_the_latest_is_of_shipped_kernels_whatever_was_brought_since(bench, command):
+    """A profile of a user's kernel was the gate's latest: BROKEN, none of a shipped kernel."""
+    bench.accept(ALL)
+    name = bench.run(ALL)
+    mine = profile(kernel="add", origin="add.py", is_default=False)
+    bench.run([mine], change=asked(kernels=["add.py:add"]))
+    assert bench.call(command) == 0
+    assert f"run {name}" in bench.said().splitlines()[0]
+
+
 def test_accepting_a_narrow_run_leaves_the_rest_of_the_baseline(bench):
     bench.accept(ALL)
     changed = profile(arch="sm_90", d_h=64, resources__registers=100)

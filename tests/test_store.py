@@ -234,12 +234,16 @@ def test_runs_are_listed_newest_first_over_all_machines(run_directory, tmp_path)
     run_directory(created="20261129T193000Z", machine_key="a")
     run_directory(created="20261201T080000Z", machine_key="b")
     run_directory(created="20261130T080000Z", machine_key="a")
-    (tmp_path / "runs" / "a" / "20270101T000000Z-broken").mkdir()
+    broken = tmp_path / "runs" / "a" / "20270101T000000Z-broken"
+    broken.mkdir()
+    # Its files make a folder a run: this one has none, and is not listed.
+    (tmp_path / "runs" / "any" / "thing").mkdir(parents=True)
+    (broken / "cells.jsonl").touch()
     names = [s.name for s in list_runs(tmp_path / "runs")]
     assert names[:3] == [
         f"2026{day}-1234567" for day in ("1201T080000Z", "1130T080000Z", "1129T193000Z")
     ]
-    broken = list_runs(tmp_path / "runs")[3]
+    (broken,) = list_runs(tmp_path / "runs")[3:]
     assert (broken.state, broken.header) == ("unreadable", None)
     assert broken.error and "run.json" in broken.error
     assert find_run("latest", tmp_path / "runs").parent.name == "b"
