@@ -56,6 +56,11 @@ def _add_ceilings(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the record, not the table")
     parser.add_argument("--fresh", action="store_true", help="measure again, whatever is kept")
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep them although other programs use the machine, marked as contended",
+    )
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="CPU threads (1)")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.set_defaults(run=_ceilings)
@@ -110,14 +115,18 @@ def _ceilings(options: argparse.Namespace) -> int:
     if chosen.notice:
         print(chosen.notice, file=sys.stderr)
     record = ceilings_for(
-        chosen.device, options.threads, fresh=options.fresh, progress=_show_progress
+        chosen.device,
+        options.threads,
+        fresh=options.fresh,
+        keep_contended=options.keep,
+        progress=_show_progress,
     )
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     if record["contended"]:
         print(
             f"contended: others used {record['foreign_load']:.0%} of the machine; "
-            "these ceilings are not kept",
+            + ("kept all the same" if options.keep else "not kept (--keep keeps them, marked)"),
             file=sys.stderr,
         )
     print(json.dumps(record, allow_nan=False, indent=1) if options.json else table(record))

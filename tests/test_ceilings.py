@@ -172,6 +172,13 @@ def test_contended_ceilings_are_returned_and_not_kept(fake, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_contended_ceilings_are_kept_marked_where_that_is_asked_for(fake, tmp_path):
+    fake.load = 0.06
+    record = ceilings_for("cpu", 1, store=tmp_path, keep_contended=True)
+    assert record["contended"] and ceilings_for("cpu", 1, store=tmp_path) == record
+    assert fake.measured == 1
+
+
 @pytest.mark.parametrize(
     "spoiled",
     [

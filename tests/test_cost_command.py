@@ -198,6 +198,14 @@ def test_misuse_ends_2_and_says_what_would_do(capsys, arguments, told):
     assert out == ""
 
 
+def test_large_counts_are_scaled_and_none_is_cut_in_its_digits(cost):
+    told = cost("--problem", "T=99999999999,H=8,d_h=64")
+    assert "…" not in told and max(map(len, told.splitlines())) <= 80
+    rows = {line[:16].strip(): line[16:].split("  ") for line in told.splitlines()[2:]}
+    assert [text.strip() for text in rows["FLOP"] if text] == ["20.48 Y", "51.20 Y", "71.68 Y"]
+    assert "819,199,999,991,808" in told
+
+
 def test_counting_models_needs_no_torch():
     program = (
         "import sys; sys.modules['torch'] = None\n"

@@ -5,6 +5,7 @@ import torch
 
 from suites.measure.executed import executed
 from suites.measure.memory import UNKNOWN, Peak, cuda_peak, peak_of_events
+from suites.session.memory_needed import size_text
 
 MB = 1_000_000
 
@@ -99,3 +100,11 @@ def test_on_cuda_the_peak_is_reset_and_both_figures_are_kept(monkeypatch):
 
     assert cuda_peak(call) == Peak(30, 2048, "torch allocator")
     assert cuda.log == ["synchronize", "empty_cache", "reset", "call", "synchronize"]
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"),
+    [(17.18e9, "17.2 GB"), (1_638.4e9, "1.64 TB"), (640_001.6e12, "640 PB"), (7e19, "70,000 PB")],
+)
+def test_sizes_are_told_in_units_that_people_read(n_bytes, text):
+    assert size_text(int(n_bytes)) == text

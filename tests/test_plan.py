@@ -123,7 +123,7 @@ def test_a_cell_that_wants_more_memory_than_is_free_is_skipped_with_both_numbers
     )
     assert planned.decision == decision
     if decision == "skip":
-        assert planned.reason == "needs about 3.0 GB, more than 70% of the 0.0 GB that are free"
+        assert planned.reason == "needs about 3 GB, more than 70% of the 0.001 GB that are free"
 
 
 def test_the_plan_keeps_the_order_of_the_cells():

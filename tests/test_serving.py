@@ -123,6 +123,14 @@ def test_measured_rates_are_the_newest_uncontended_of_main_memory(tmp_path):
     assert found.source == "measured 2026-11-29, 1 thread, dram and matrix products"
 
 
+def test_contended_rates_are_better_than_none_and_say_so(tmp_path):
+    """They were never read, and the advice was to measure what is not kept."""
+    write(tmp_path, "a.json", contended=True, foreign_load=0.31)
+    found = measured_here(tmp_path)
+    assert found is not None and found.bytes_per_s == 2e10
+    assert found.source.endswith(", while other programs took 31% of the machine")
+
+
 def test_a_measured_gpu_takes_spaced_rates_and_its_datasheets_memory(tmp_path):
     write(
         tmp_path,

@@ -162,6 +162,14 @@ def test_an_option_without_meaning_is_refused_before_collecting(tmp_path, capsys
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_store_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path):
+    (tmp_path / "store").write_text("a file stands where the folder should")
+    found = run_suites(tmp_path, "--problem", "T=8,H=1,d_h=8")
+    assert found.code == pytest.ExitCode.USAGE_ERROR
+    assert f"cannot write {tmp_path / 'store'}" in found.output
+    assert "1 thread" not in found.output, "the machine was looked at first"
+
+
 def test_pytest_benchmarks_private_names_are_still_there(tmp_path):
     """The two private names the recording fixture uses, and what they do: a contract."""
     from pytest_benchmark.fixture import BenchmarkFixture

@@ -50,7 +50,7 @@ def test_the_command_prints_a_table_or_the_record(kept, capsys):
 def test_the_command_tells_of_contention_on_stderr(kept, capsys):
     kept.update(contended=True, foreign_load=0.5)
     assert main(["ceilings", "--device", "cpu"]) == 0
-    assert "others used 50% of the machine; these ceilings are not kept" in capsys.readouterr().err
+    assert "others used 50% of the machine; not kept (--keep" in capsys.readouterr().err
 
 
 def test_wrong_options_end_with_2(monkeypatch, capsys):

@@ -59,23 +59,25 @@ def of_datasheet(key: str) -> DeviceRates:
 def measured_here(folder: Path = CEILINGS) -> DeviceRates | None:
     """The ceilings measured last on this machine, None where there are none to read.
 
+    Those measured beside other programs, which are kept on demand, only where there are no others.
     Of the memory levels it is the last, of a rate measured both ways the spaced one, as a cell's
     bound takes them. A GPU's memory is its datasheet's, where it has one.
     """
     records = [record for path in sorted(folder.glob("*.json")) if (record := _read(path))]
     if not records:
         return None
-    return _rates(max(records, key=lambda record: record["measured_utc"]))
+    latest = max(records, key=lambda record: (not record["contended"], record["measured_utc"]))
+    return _rates(latest)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A ceilings file, None when it is broken, contended or of an earlier form."""
+    """A ceilings file, None when it is broken or of an earlier form."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         _rates(record)
+        return record if isinstance(record["contended"], bool) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return None
-    return None if record["contended"] else record
 
 
 def _rates(record: Mapping[str, Any]) -> DeviceRates:
@@ -84,6 +86,9 @@ def _rates(record: Mapping[str, Any]) -> DeviceRates:
     sheet = record["datasheet"]
     threads = f", {record['threads']} threads" if record["threads"] != 1 else ", 1 thread"
     on = threads if record["device"] == "cpu" else ""
+    beside = ""
+    if record["contended"]:
+        beside = f", while other programs took {record['foreign_load']:.0%} of the machine"
     return DeviceRates(
         name=record["device_name"],
         bytes_per_s=float(memory.get("spaced_bytes_per_s", memory["bytes_per_s"])),
@@ -92,6 +97,6 @@ def _rates(record: Mapping[str, Any]) -> DeviceRates:
             for dtype, gemm in record["gemm"].items()
         },
         memory_bytes=device_row(sheet["key"]).memory_bytes if sheet else None,
-        source=f"measured {record['measured_utc'][:10]}{on}, {level} and matrix products",
+        source=f"measured {record['measured_utc'][:10]}{on}, {level} and matrix products{beside}",
         is_measured=True,
     )

@@ -31,7 +31,7 @@ _FRAME = re.compile(r'File "(.+)", line (\d+) in ')
 def inability_tried_apart(
     implementation: Implementation, device: str, limit_s: float = LIMIT_S
 ) -> Inability | None:
-    """Why it cannot be measured on `device`, as `inability`; a brought one is first called apart.
+    """Why it cannot be measured on `device`, a brought one being first called apart.
 
     Its status is "crashed" where that process died, whatever its exit code, and "timeout" where it
     did not come back within `limit_s`.

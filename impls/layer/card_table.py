@@ -20,7 +20,7 @@ from impls.layer.serving import Bound
 
 NO_RATES = (
     "no bandwidth is known: give --device KEY, or measure this machine's with "
-    "python -m suites ceilings"
+    "python -m suites ceilings (--keep on a machine that is never quiet)"
 )
 
 

@@ -16,7 +16,7 @@ from impls.interface.cost import CONVENTIONS, Cost, cost
 from impls.interface.device_rates import DeviceRates
 from impls.interface.layer_shape import Latent, LayerShape, ModelShape
 from impls.interface.problem import DTYPES, PASSES, SOFTMAX, Problem
-from impls.interface.terminal import UNKNOWN, plain_table, show
+from impls.interface.terminal import UNKNOWN, counted, plain_table, show
 from impls.layer.card import card
 from impls.layer.card_table import print_card
 from impls.layer.comparison import Comparison, Setting, compare
@@ -38,6 +38,7 @@ _FREE = ("H", "H_kv", "d_h", "L", "window", "d_c", "d_R", "d_v", "d_c_q")
 # What belongs to a layer or a model and would be passed over with a core problem.
 _LAYER_ONLY = ("T", "dtype", "device", "weights_gb", "memory_gb", "compare", "requests", "plot")
 _BROKEN = 5
+_LONGEST_COUNT = 1e15  # three columns of longer ones do not fit in 80 characters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,16 +119,21 @@ def _print_problem(problem: Problem, convention: str, costs: dict[str, Cost]) ->
     """One column per pass."""
     table = plain_table("", *costs)
     rows = {
-        "pairs per head": lambda c: f"{c.pairs:,}",
-        "FLOP": lambda c: f"{c.flop:,}",
-        "exponentials": lambda c: f"{c.exp:,}",
-        "compulsory bytes": lambda c: f"{c.compulsory_bytes:,}",
+        "pairs per head": lambda c: _whole(c.pairs),
+        "FLOP": lambda c: _whole(c.flop),
+        "exponentials": lambda c: _whole(c.exp),
+        "compulsory bytes": lambda c: _whole(c.compulsory_bytes),
         "FLOP / byte": lambda c: UNKNOWN if c.intensity is None else f"{c.intensity:.1f}",
     }
     for name, shown in rows.items():
         table.add_row(name, *(shown(c) for c in costs.values()))
     print(f"{problem.id} ({convention} FLOP convention)")
     show(table)
+
+
+def _whole(count: int) -> str:
+    """Every digit while three columns of them fit on a terminal, else four and a prefix."""
+    return f"{count:,}" if count < _LONGEST_COUNT else counted(count)
 
 
 def _run_card(given: argparse.Namespace) -> int:

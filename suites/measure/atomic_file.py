@@ -36,6 +36,20 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
         raise unwritable(path, error) from error
 
 
+def check_writable(folder: Path) -> None:
+    """Make the folder and try a file in it, before an effort that would be lost.
+
+    Raises:
+        Unwritable: it cannot be made, or nothing can be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
 class Unwritable(OSError):
     """What was to be kept could not be written: the disk is full, or may only be read."""
 

@@ -47,20 +47,21 @@ def ceilings_for(
     threads: int = 1,
     *,
     fresh: bool = False,
+    keep_contended: bool = False,
     store: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """The ceilings record of a device at so many threads: the kept one, or measured now.
 
     A kept one is at most 7 days old and of this device, torch and procedure. Contended ones are
-    returned, marked, and not kept.
+    returned, marked, and kept only with `keep_contended`: on a machine that is never quiet.
     """
     path = (store or STORE) / _file_name(device_name, threads)
     kept = None if fresh else _kept(path)
     if kept is not None:
         return kept
     measured = measure_ceilings(device_name, threads, progress)
-    if not measured["contended"]:
+    if keep_contended or not measured["contended"]:
         # Where they cannot be kept they are measured again next time; that is no reason to stop.
         with suppress(OSError):
             write_json(path, measured)

@@ -26,15 +26,19 @@ def shortage(cell: Cell, device_name: str) -> str | None:
     needed = needed_bytes(cell)
     if needed <= there:
         return None
-    return f"needs about {_gb(needed)}; {_gb(there)} are there"
+    return f"needs about {size_text(needed)}; {size_text(there)} are there"
 
 
 def asked_for(cell: Cell, device_name: str) -> str:
     """What a cell that ran out of memory was estimated to need, and what is free now."""
     free = device.describe(device_name).memory_free_bytes
-    there = "" if free is None else f", {_gb(free)} are free now"
-    return f"it needs about {_gb(needed_bytes(cell))}{there}"
+    there = "" if free is None else f", {size_text(free)} are free now"
+    return f"it needs about {size_text(needed_bytes(cell))}{there}"
 
 
-def _gb(n_bytes: int) -> str:
+def size_text(n_bytes: int) -> str:
+    """Three digits with their unit, "17.2 GB", "640 PB"."""
+    for factor, unit in ((1e15, "PB"), (1e12, "TB")):
+        if n_bytes >= factor:
+            return f"{float(f'{n_bytes / factor:.3g}'):,g} {unit}"
     return f"{n_bytes / 1e9:.3g} GB"

@@ -13,7 +13,7 @@ from impls.interface.attention import reasons_against
 from impls.interface.problem import SOFTMAX, Problem
 from impls.interface.sample import MAX_PAIRS
 from suites.session.looks import LOOKS, SHORT_S
-from suites.session.memory_needed import needed_bytes
+from suites.session.memory_needed import needed_bytes, size_text
 from suites.session.speeds import Speeds
 from suites.session.subject import KEPT_BYTES, cost_of, held_bytes
 from suites.session.sweep import Cell
@@ -250,6 +250,6 @@ def _too_large(cell: Cell, free_bytes: int | None) -> str | None:
     if needed <= MEMORY_SHARE * free_bytes:
         return None
     return (
-        f"needs about {needed / 1e9:.1f} GB, more than {MEMORY_SHARE:.0%} of the "
-        f"{free_bytes / 1e9:.1f} GB that are free"
+        f"needs about {size_text(needed)}, more than {MEMORY_SHARE:.0%} of the "
+        f"{size_text(free_bytes)} that are free"
     )

@@ -71,6 +71,6 @@ def roofs_of(device: str, options: Options, tell: Tell) -> dict[str, Any]:
         load = roofs["foreign_load"]
         tell(
             f"WARNING: other programs took {load:.0%} of the machine while the ceilings were "
-            "measured: they are not kept, and % of bound may read high"
+            "measured: % of bound may read high"
         )
     return roofs

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from suites.measure.atomic_file import Unwritable
+from suites.measure.atomic_file import Unwritable, check_writable
 from suites.session.options import store_folder
 from suites.session.selection import ROOT, already_asked, asked, cell_of
 
@@ -34,6 +34,7 @@ def begin(session: pytest.Session) -> None:
     is_timed = not config.getoption("benchmark_disable")
     running = config.stash[SESSION] = Session(this.options, this.chosen, this.resumed)
     try:
+        check_writable(this.options.store)
         running.begin(found, this.options.store, tell, is_timed)
     except (ValueError, OSError) as error:
         raise pytest.UsageError(f"attnbench: {error}") from error
