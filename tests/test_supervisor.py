@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import sys
 import threading
@@ -14,7 +13,6 @@ from collections import Counter
 import pytest
 
 from results.store import load_run
-from suites.measure.journal import RunDirectory
 from suites.supervisor import command, death, run_files
 from suites.supervisor.watch import End
 from tests import supervised_process as supervised
@@ -92,7 +90,9 @@ def test_what_crashed_is_measured_again_only_with_retry(tmp_path, capsys):
     assert supervised.statuses(tmp_path)["mended:2"] == "crashed"
     capsys.readouterr()
     assert supervised.here(tmp_path, "fine:1 mended:2", "--retry", which="resume") == 0
-    assert supervised.statuses(tmp_path) == {"fine:1": "ok", "mended:2": "ok"}, "the last line counts"
+    assert supervised.statuses(tmp_path) == {"fine:1": "ok", "mended:2": "ok"}, (
+        "the last line counts"
+    )
     finished = [e for e in supervised.events(capsys.readouterr().out) if e["event"] == "finished"]
     assert [e["implementation"] for e in finished] == ["mended"]
     assert load_run(supervised.run_folder(tmp_path)).counts == {"ok": 2}
@@ -109,7 +109,9 @@ def test_every_launch_is_a_process_of_its_own_that_repeats_what_was_timed(tmp_pa
     run = load_run(supervised.run_folder(tmp_path))
     assert run.launches == 3 and supervised.header(tmp_path)["launches"] == 3
     assert supervised.events(capsys.readouterr().out)[-1]["children"] == 3
-    assert supervised.here(tmp_path, "fine:1 raising:2 fine:3", "--launches", "4", which="resume") == 5
+    assert (
+        supervised.here(tmp_path, "fine:1 raising:2 fine:3", "--launches", "4", which="resume") == 5
+    )
     assert load_run(supervised.run_folder(tmp_path)).launches == 4
 
 
@@ -175,7 +177,14 @@ def test_a_suite_or_option_that_is_not_there_ends_with_2(tmp_path, capsys):
 
 
 def test_a_log_has_a_line_a_cell_and_no_control_characters(tmp_path, capsys):
-    child = (sys.executable, supervised.FAKE, str(tmp_path / "store"), "fine:1", "garbage:2", "fine:3")
+    child = (
+        sys.executable,
+        supervised.FAKE,
+        str(tmp_path / "store"),
+        "fine:1",
+        "garbage:2",
+        "fine:3",
+    )
     assert command.run(["given"], child) == 0
     told = capsys.readouterr()
     assert not [c for c in told.err if ord(c) < 32 and c != "\n"]

@@ -64,7 +64,11 @@ def test_a_cell_that_nobody_lived_to_judge_is_tried_alone_first(tmp_path):
     assert (supervised.run_folder(tmp_path) / "running.json").exists()
     (tmp_path / "go on").touch()
     assert supervised.here(tmp_path, words, which="resume") == 5
-    assert supervised.statuses(tmp_path) == {"fine:1": "ok", "waiting:2": "ok", "exit0:3": "crashed"}
+    assert supervised.statuses(tmp_path) == {
+        "fine:1": "ok",
+        "waiting:2": "ok",
+        "exit0:3": "crashed",
+    }
 
 
 def test_two_runs_never_mix(tmp_path, capsys):
@@ -150,5 +154,3 @@ def test_a_last_line_that_is_cut_off_costs_its_cell_alone(tmp_path):
     whole = load_run(supervised.run_folder(tmp_path))
     assert Counter(c.status for c in whole.cells) == {"ok": 3} and "cut short" in whole.notes[0]
     assert journal.read_text().startswith(text[:-100] + "\n"), "what stood there still stands"
-
-
