@@ -102,13 +102,13 @@ def test_xformers_of_another_torch_is_told_with_both_versions(monkeypatch, tmp_p
     record.write_text('{"version": {"torch": "2.10.0+cu128"}}')
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
     from impls import xformers_attention
-    from impls.interface import availability
+    from impls.interface.availability import inability
 
     monkeypatch.setattr(xformers_attention.importlib.util, "find_spec", lambda name: spec)
     monkeypatch.setattr(xformers_attention, "version", lambda name: "0.0.35")
-    availability._availability.cache_clear()
+    inability.cache_clear()
     found = software.xformers("cpu")
-    availability._availability.cache_clear()
+    inability.cache_clear()
     assert found.level == "problem" and found.told.endswith(": unavailable")
     assert "xformers 0.0.35 was built for torch 2.10.0+cu128" in found.told
     assert device_choice.torch.__version__ in found.told
