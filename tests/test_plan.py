@@ -14,7 +14,7 @@ from suites.session.plan import CALLS_PER_CELL, COMPILE_S, Budget, decide
 from suites.session.speeds import Speed, probe_speeds
 from suites.session.sweep import Series, cells
 
-BUDGET = Budget.of("quick", 40.0)
+BUDGET = Budget.of("quick", 60.0)
 
 
 def implementation(name: str, **declared) -> Implementation:
@@ -263,7 +263,7 @@ def test_of_a_long_budget_every_sweep_has_its_share(word, both):
     greedy = Series("T", LADDER + tuple(p.with_(B=2) for p in LADDER), rungs_per_turn=12)
     modest = Series("H", tuple(p.with_(d_h=32, d_v=32) for p in LADDER[:2]))
     ran = {
-        p.cell.suite for p in plan(swept(greedy, modest), budget=Budget.of(word, 8.0))
+        p.cell.suite for p in plan(swept(greedy, modest), budget=Budget.of(word, 5.0))
         if p.decision == "run"
     }  # fmt: skip
     assert ran == ({"suite0", "suite1"} if both else {"suite0"})

@@ -15,7 +15,7 @@ from impls.interface.sample import MAX_PAIRS
 from suites.session.looks import LOOKS, SHORT_S
 from suites.session.memory_needed import needed_bytes, size_text
 from suites.session.speeds import Speeds
-from suites.session.subject import KEPT_BYTES, cost_of, held_bytes
+from suites.session.subject import cost_of
 from suites.session.sweep import Cell
 
 COMPILE_S = 6.0
@@ -124,14 +124,13 @@ def _spend(
     free_bytes: int | None,
 ) -> set[Problem]:
     """Enter into `plan` which of `cells`, in this order, fit in `limit_s`; → their problems."""
-    spent_s, chosen, kept_bytes = 0.0, set(), 0
+    spent_s, chosen = 0.0, set()
     if budget.word in SHARED:
         cells = _in_shares(cells, limit_s, lambda cell: _estimate(cell, speeds, budget))
     for cell in cells:
         estimate_s = _estimate(cell, speeds, budget)
-        is_kept = kept_bytes + held_bytes(cell.problem, cell.pass_) <= KEPT_BYTES
         if cell.problem not in chosen:
-            is_looked_at = not is_kept and _is_looked_at_again(cell, _call_s(cell, speeds))
+            is_looked_at = _is_looked_at_again(cell, _call_s(cell, speeds))
             estimate_s += _setup_s(cell) * (LOOKS if is_looked_at else 1)
         compile_s = _compile_s(cell)
         is_short = estimate_s <= budget.cell_limit_s + compile_s and spent_s + estimate_s <= limit_s
@@ -139,8 +138,6 @@ def _spend(
         plan[id(cell)] = Planned(cell, "skip" if reason else "run", reason, estimate_s)
         if reason is None:
             spent_s += estimate_s
-            if is_kept and cell.problem not in chosen:
-                kept_bytes += held_bytes(cell.problem, cell.pass_)
             chosen.add(cell.problem)
     return chosen
 
