@@ -126,12 +126,11 @@ def _spend(
     """Enter into `plan` which of `cells`, in this order, fit in `limit_s`; → their problems."""
     spent_s, chosen = 0.0, set()
     if budget.word in SHARED:
-        cells = _in_shares(cells, limit_s, lambda cell: _estimate(cell, speeds, budget))
+        cells = _in_shares(
+            cells, limit_s, lambda cell, is_first: _whole_s(cell, is_first, speeds, budget)
+        )
     for cell in cells:
-        estimate_s = _estimate(cell, speeds, budget)
-        if cell.problem not in chosen:
-            is_looked_at = _is_looked_at_again(cell, _call_s(cell, speeds))
-            estimate_s += _setup_s(cell) * (LOOKS if is_looked_at else 1)
+        estimate_s = _whole_s(cell, cell.problem not in chosen, speeds, budget)
         compile_s = _compile_s(cell)
         is_short = estimate_s <= budget.cell_limit_s + compile_s and spent_s + estimate_s <= limit_s
         reason = _too_large(cell, free_bytes) or (None if is_short else _beyond(budget))
@@ -143,16 +142,18 @@ def _spend(
 
 
 def _in_shares(
-    cells: Sequence[Cell], limit_s: float, estimate: Callable[[Cell], float]
+    cells: Sequence[Cell], limit_s: float, estimate: Callable[[Cell, bool], float]
 ) -> list[Cell]:
     """The cells that an equal share of `limit_s` for each sweep has room for, then the others."""
     share_s = limit_s / max(1, len({cell.suite for cell in cells}))
     spent_s: dict[str, float] = defaultdict(float)
+    chosen: set[Problem] = set()
     within, beyond = [], []
     for cell in cells:
-        estimate_s = estimate(cell)
+        estimate_s = estimate(cell, cell.problem not in chosen)
         if spent_s[cell.suite] + estimate_s <= share_s:
             spent_s[cell.suite] += estimate_s
+            chosen.add(cell.problem)
             within.append(cell)
         else:
             beyond.append(cell)
@@ -207,6 +208,15 @@ def _step_flop(cell: Cell) -> int:
     """The FLOP of one query: who reads keys for each query head pays by them, not by bytes."""
     one = cell.problem.with_(T_q=1, layout="bhtd", operator=SOFTMAX, around=None)
     return cost.flop(one, cell.pass_)
+
+
+def _whole_s(cell: Cell, is_first: bool, speeds: Speeds, budget: Budget) -> float:
+    """Seconds a cell will take, with its problem's inputs and answers where it `is_first` of it."""
+    if not is_first:
+        return _estimate(cell, speeds, budget)
+    is_looked_at = _is_looked_at_again(cell, _call_s(cell, speeds))
+    setup_s = _setup_s(cell) * (LOOKS if is_looked_at else 1)
+    return _estimate(cell, speeds, budget) + setup_s
 
 
 def _estimate(cell: Cell, speeds: Speeds, budget: Budget) -> float:
