@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return judging_command(options)(options, store)
         else:
             run = load_run(find_run(options.run, store))
-            _show(run, as_json=options.json, show_all=options.all)
+            _show(run, options)
             return WRONG if has_wrong(run) else 0
     except (RunNotFound, ArgumentMistake) as error:
         print(f"results: {error}", file=sys.stderr)
@@ -62,11 +62,11 @@ def _list(store: Path, *, as_json: bool) -> None:
         print("no runs: make one with `make bench`")
 
 
-def _show(run: Run, *, as_json: bool, show_all: bool) -> None:
-    if as_json:
+def _show(run: Run, options: argparse.Namespace) -> None:
+    if options.json:
         _print_json(run_record(run))
     else:
-        print_run(run, Console(), show_all=show_all)
+        print_run(run, Console(), show_all=options.all, show_counters=options.counters)
 
 
 def run_record(run: Run) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         parents=[shared],
         help="the cells of one run and what they say",
         description="The cells of one run, why some have no time, and what the run bears out.",
-        **examples("show latest", "show 20261129T193000Z --all", codes=_SHOW_CODES),
+        **examples("show latest", "show 20261129T193000Z --counters", codes=_SHOW_CODES),
     )
     show.add_argument(
         "run",
@@ -157,6 +157,9 @@ def _parser() -> argparse.ArgumentParser:
         help='"latest" (default), a name as `list` has it or its beginning, or a path',
     )
     show.add_argument("--all", action="store_true", help="also a row for each cell without a time")
+    show.add_argument(
+        "--counters", action="store_true", help="operators, allocations, FLOP instead of times"
+    )
     add_commands(commands, shared)
     return parser
 

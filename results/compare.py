@@ -14,7 +14,7 @@ from results.gate import Judged, judge
 from results.inference import Floats, ratio_error
 from results.plan import Plan, PlanRefused, check_plan, fitted
 from results.rules import Rules
-from results.side import NOT_MEASURED, Key, Side, SideCell
+from results.side import ANY, NOT_MEASURED, Key, Side, SideCell
 from results.verdict import Comparison, Verdict, ordered
 
 # From here on "too noisy" is the reason, below it something else was.
@@ -55,7 +55,8 @@ def compare(base: Side, head: Side, asked: Asked | None = None) -> Comparison:
         return result
     verdicts, timed = _by_presence(base, head)
     judged, refused, notes = _judge(base, head, timed, asked)
-    verdicts += _by_time(base, head, timed, judged)
+    is_exact = not any(reason.is_allowed for reason in reasons)
+    verdicts += _by_time(base, head, timed, judged, is_exact=is_exact)
     return replace(
         result,
         verdicts=ordered([_ruled(one, asked) for one in verdicts]),
@@ -104,11 +105,14 @@ def _presence(before: SideCell | None, after: SideCell | None) -> tuple[str, str
     was, is_ = before is not None and before.is_measured, after is not None and after.is_measured
     if not is_ and not was:
         return ("", "")
+    if after is not None and after.broken:
+        return ("broken", f"{_statuses(after)}: {after.reason or 'no reason was written'}")
+    for where, one in (("base", before), ("head", after)):
+        if one is not None and one.is_left_out:
+            return ("incomparable", f"{where}: {_statuses(one)}: {one.reason or 'not planned'}")
     if not is_ or after is None:
         why = f"{_statuses(after)}: {after.reason}" if after and after.reason else "not in head"
         return ("missing", why)
-    if after.broken:
-        return ("broken", f"{_statuses(after)}: {after.reason or 'no reason was written'}")
     if not was or before is None:
         why = f"base: {_statuses(before)}" if before else "not in base"
         return ("new", why)
@@ -174,7 +178,9 @@ def _floors(base: Side, head: Side, timed: list[Key], plan: Plan, asked: Asked) 
     return np.array(floors)
 
 
-def _by_time(base: Side, head: Side, timed: list[Key], judged: Judged | None) -> list[Verdict]:
+def _by_time(
+    base: Side, head: Side, timed: list[Key], judged: Judged | None, *, is_exact: bool
+) -> list[Verdict]:
     verdicts = []
     for i, key in enumerate(timed):
         before, after = base.cells[key], head.cells[key]
@@ -190,7 +196,7 @@ def _by_time(base: Side, head: Side, timed: list[Key], judged: Judged | None) ->
         )
         if judged is not None:
             one = _of_launches(one, judged, i)
-        verdicts.append(_counted(one, before, after))
+        verdicts.append(_counted(one, before, after, decides=is_exact and key[0] != ANY))
     return verdicts
 
 
@@ -225,14 +231,20 @@ def _of_launches(one: Verdict, judged: Judged, i: int) -> Verdict:
     )
 
 
-def _counted(one: Verdict, before: SideCell, after: SideCell) -> Verdict:
-    """The verdict with what was counted: exact, so that any difference is one."""
+def _counted(one: Verdict, before: SideCell, after: SideCell, *, decides: bool) -> Verdict:
+    """The verdict with what was counted: exact, so that any difference is one.
+
+    Another implementation or another torch may count otherwise and be no worse for it: then the
+    difference is told and decides nothing.
+    """
     worse, better = [], []
     for name, now in after.counters.items():
         then = before.counters.get(name)
         if then is None or now is None or now == then:
             continue
         (worse if now > then else better).append(f"{name} {then} → {now}")
+    if not decides:
+        return replace(one, reasons=(*one.reasons, *worse, *better))
     if worse:
         return replace(one, verdict="regressed", reasons=(*worse, *better, *one.reasons))
     if better:

@@ -81,11 +81,38 @@ class Bound:
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak bytes of a call and how they were found ("torch allocator", "profiler")."""
+    """Peak bytes of a call and how they were found ("torch allocator", "profiler").
+
+    `allocations` is how often one call asked for memory, `allocated_bytes` for how much in all.
+    """
 
     peak_bytes: int | None = None
     peak_reserved_bytes: int | None = None
+    allocations: int | None = None
+    allocated_bytes: int | None = None
     how: str | None = None
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What was counted of one call, outside the clock: exact, and the same on any machine.
+
+    Attributes:
+        operators: those that torch dispatched below autograd, views included; null for compiled
+            code, which dispatches none.
+        kernels: launched on a GPU; null where no profiler tells.
+        torch_flop: by torch's own formulas, of the products really made, masked or not; null where
+            an operator without a formula did them, such as SDPA's on a CPU.
+        graphs, graph_breaks: of torch.compile, until the first call returned.
+        recompiles: graphs made by later calls on the same inputs.
+    """
+
+    operators: int | None = None
+    kernels: int | None = None
+    torch_flop: int | None = None
+    graphs: int | None = None
+    graph_breaks: int | None = None
+    recompiles: int | None = None
 
 
 @dataclass(frozen=True)

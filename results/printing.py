@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from results.counters_printing import MEANING as COUNTED
+from results.counters_printing import print_counters
 from results.findings import findings
 from results.interval import MEANING, half_width_text
 from results.run import Run
@@ -38,8 +40,13 @@ def print_list(summaries: Sequence[RunSummary], console: Console) -> None:
     console.print(table)
 
 
-def print_run(run: Run, console: Console, *, show_all: bool = False) -> None:
-    """Head, tables of the cells that have a time, reasons of the others, notes and findings."""
+def print_run(
+    run: Run, console: Console, *, show_all: bool = False, show_counters: bool = False
+) -> None:
+    """Head, tables of the cells that have a time, reasons of the others, notes and findings.
+
+    With `show_counters` the tables are of what was counted, not of times.
+    """
     header = run.header
     dirty = " (dirty)" if header.dirty else ""
     device = header.ceilings.device_name if header.ceilings else None
@@ -61,9 +68,9 @@ def print_run(run: Run, console: Console, *, show_all: bool = False) -> None:
         several = f", launch {launch}" if run.launches > 1 else ""
         console.print()
         console.print(Text(f"{suite}: {pass_}, {cache}, {clock}{several}"))
-        _print_cells(cells, console)
+        _print_cells(cells, console, show_counters=show_counters)
     if shown:
-        console.print(Text(f"{MEANING}."))
+        console.print(Text(COUNTED if show_counters else f"{MEANING}."))
     _print_reasons(run, console)
     console.print()
     for finding in findings(run):
@@ -72,10 +79,14 @@ def print_run(run: Run, console: Console, *, show_all: bool = False) -> None:
         console.print(Text(line))
 
 
-def _print_cells(cells: list[Cell], console: Console) -> None:
+def _print_cells(cells: list[Cell], console: Console, *, show_counters: bool = False) -> None:
     common = common_parts(cells)
     if common:
         console.print(Text(f"all: {', '.join(common)}"))
+    cells = sorted(cells, key=_reading_order)
+    if show_counters:
+        print_counters(cells, [varying_text(cell, common) for cell in cells], console)
+        return
     seconds, unit = time_unit(cell.time_s for cell in cells)
     table = Table(box=None, pad_edge=False)
     table.add_column("implementation", overflow="fold")
@@ -84,7 +95,7 @@ def _print_cells(cells: list[Cell], console: Console) -> None:
     table.add_column("±%", justify="right")
     table.add_column("% of bound", justify="right")
     table.add_column("flags", overflow="fold")
-    for cell in sorted(cells, key=_reading_order):
+    for cell in cells:
         median = digits(cell.time_s / seconds) if cell.time_s else "-"
         percent = cell.percent_of_bound
         table.add_row(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from impls.interface.problem import PASSES, Problem
-from results.measured import Bound, Check, Counts, DeviceState, Host, Memory, Timing
+from results.measured import Bound, Check, Counters, Counts, DeviceState, Host, Memory, Timing
 from results.reading import Place, SchemaError, read_record
 
 SCHEMA_VERSION = 1
@@ -50,6 +50,7 @@ class Cell:
         repeats: by gradient, "dq", "dk" and "dv": whether a second call on equal inputs gave the
             same bits; null for a pass without a backward.
         ran: the operators or kernels a profile saw, or "unknown".
+        counts, counters: what a call is worth by arithmetic, and what was counted of one.
     """
 
     cell: str
@@ -72,6 +73,7 @@ class Cell:
     counts: Counts | None = None
     bound: Bound | None = None
     memory: Memory | None = None
+    counters: Counters | None = None
     check: Check | None = None
     repeats: Mapping[str, bool] | None = None
     ran: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from results.run import Header, Run
@@ -16,6 +16,8 @@ from results.schema import Cell
 
 # What a cell is, whatever measured it: its settings are compared run by run.
 Key = tuple[str, str, str, str, str]
+# The implementation of a side that is one implementation's cells.
+ANY = "*"
 NOT_MEASURED = ("unsupported", "unavailable", "skipped")
 STATISTICS = {"cpu": "lower quartile", "cuda": "median"}
 
@@ -50,6 +52,11 @@ class SideCell:
         return next((status for status in order if self.statuses.get(status)), None)
 
     @property
+    def is_left_out(self) -> bool:
+        """Whether every launch had a reason of its plan, its budget say, not to try it."""
+        return set(self.statuses) == {"skipped"}
+
+    @property
     def is_measured(self) -> bool:
         """Whether any launch tried it at all."""
         return any(status not in NOT_MEASURED for status in self.statuses)
@@ -74,7 +81,7 @@ class Side:
 def side(name: str, runs: Sequence[Run], *, implementation: str | None = None) -> Side:
     """The launches of some runs as one side, by the time they were measured.
 
-    With `implementation`, its cells alone and called "*", so that two implementations can be set
+    With `implementation`, its cells alone and called `ANY`, so that two implementations can be set
     against each other.
 
     Raises:
@@ -101,7 +108,7 @@ def side(name: str, runs: Sequence[Run], *, implementation: str | None = None) -
 
 def key_of(cell: Cell, implementation: str | None = None) -> Key:
     """What the cell is: implementation, problem, pass, cache state and clock."""
-    who = "*" if implementation is not None else cell.implementation
+    who = ANY if implementation is not None else cell.implementation
     return (who, cell.problem.id, cell.pass_, cell.cache, cell.clock)
 
 
@@ -150,5 +157,9 @@ def counters_of(cell: Cell) -> dict[str, int]:
             "algorithmic_bytes": cell.counts.algorithmic_bytes,
         }
     if cell.memory is not None:
-        given["peak_bytes"] = cell.memory.peak_bytes
+        names = ("peak_bytes", "allocations", "allocated_bytes")
+        given |= {name: getattr(cell.memory, name) for name in names}
+    if cell.counters is not None:
+        # Whether it is compiled at all, its graphs tell, is no merit and no fault.
+        given |= {k: v for k, v in asdict(cell.counters).items() if k != "graphs"}
     return {name: value for name, value in given.items() if value is not None}

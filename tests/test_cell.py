@@ -277,8 +277,8 @@ def test_time_above_the_ceiling_is_flagged():
     assert "above_ceiling" in found["flags"]
 
 
-def test_a_short_cell_costs_six_calls_beside_its_warm_up_and_its_samples(fake_time):
-    """The first call, one for each check, and three for the profile."""
+def test_a_short_cell_costs_seven_calls_beside_its_warm_up_and_its_samples(fake_time):
+    """The first call, one for each check, three for the profile, and one that is counted."""
     calls = []
 
     def forward(q, k, v, **arguments):
@@ -293,4 +293,4 @@ def test_a_short_cell_costs_six_calls_beside_its_warm_up_and_its_samples(fake_ti
     timing = found["timing"]
     assert timing["stop"] == "budget" and timing["n"] == pytest.approx(50, abs=1)
     sampled = timing["n"] * timing["calls_per_sample"]
-    assert len(calls) == 6 + timing["warmup_n"] + sampled
+    assert len(calls) == 7 + timing["warmup_n"] + sampled

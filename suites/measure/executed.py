@@ -38,11 +38,13 @@ class Executed:
 
     `ran` are the telling operators and kernels, the longest first; ("unknown",) when the profile
     shows none. `names` is every event's name, for `contains`. `memory` is the call's peak.
+    `kernels` is how many were launched on a GPU; None where no profiler tells, as on a CPU.
     """
 
     ran: tuple[str, ...]
     names: frozenset[str]
     memory: Peak
+    kernels: int | None = None
 
     def contains(self, parts: Sequence[str]) -> bool:
         """Whether any of these is part of any name that ran, letter case aside."""
@@ -86,6 +88,7 @@ def executed(
         ran=_telling(events) or UNKNOWN_RAN,
         names=frozenset(event.name for event in events),
         memory=peak,
+        kernels=(_kernels(events) or None) if device == "cuda" else None,
     )
 
 
@@ -129,6 +132,11 @@ def _telling(events: Iterable[_Event]) -> tuple[str, ...]:
     # Which kernel was chosen has its place however many helpers took longer.
     kept = sorted(telling, key=lambda name: _ALWAYS.search(name) is None)[:_MOST_NAMES]
     return tuple(name for name in telling if name in kept)
+
+
+def _kernels(events: Iterable[_Event]) -> int:
+    """The launches among the events of one call; copies and fills of memory are none."""
+    return sum(event.is_kernel and not event.name.startswith(("Mem", "[")) for event in events)
 
 
 def _events(profiled: profile) -> list[_Event]:

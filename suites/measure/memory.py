@@ -1,4 +1,4 @@
-"""Peak memory of one call: the CUDA allocator's peak, or the sum of the profiler's events."""
+"""What one call allocates: its peak, number and bytes, by CUDA's allocator or the profiler."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ class Peak:
     """The most bytes one call held beyond what was held before it: temporaries and outputs.
 
     Inputs are not in it. `peak_reserved_bytes` is what the allocator had taken from the device at
-    that time, inputs and cache included. None is unknown, never 0 for it.
+    that time, inputs and cache included. `allocations` is how often the call asked for memory, and
+    `allocated_bytes` for how much in all. None is unknown, never 0 for it.
     """
 
     peak_bytes: int | None = None
     peak_reserved_bytes: int | None = None
     how: str | None = None
+    allocations: int | None = None
+    allocated_bytes: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The `memory` record of a cell."""
         return {
             "peak_bytes": self.peak_bytes,
             "peak_reserved_bytes": self.peak_reserved_bytes,
+            "allocations": self.allocations,
+            "allocated_bytes": self.allocated_bytes,
             "how": self.how,
         }
 
@@ -38,13 +43,20 @@ def cuda_peak(call: Callable[[], object]) -> Peak:
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
+    before, asked_before = torch.cuda.memory_allocated(), torch.cuda.memory_stats()
     call()
     torch.cuda.synchronize()
+    asked = torch.cuda.memory_stats()
+
+    def of_call(name: str) -> int | None:
+        return asked[name] - asked_before.get(name, 0) if name in asked else None
+
     return Peak(
         peak_bytes=torch.cuda.max_memory_allocated() - before,
         peak_reserved_bytes=torch.cuda.max_memory_reserved(),
         how="torch allocator",
+        allocations=of_call("allocation.all.allocated"),
+        allocated_bytes=of_call("allocated_bytes.all.allocated"),
     )
 
 
@@ -53,9 +65,12 @@ def peak_of_events(events: Iterable[tuple[int, int]]) -> Peak:
 
     No events is unknown: the call may have allocated where torch's profiler does not look.
     """
-    held, most, n = 0, 0, 0
+    held, most, asked = 0, 0, []
     for _, n_bytes in sorted(events, key=lambda event: event[0]):
         held += n_bytes
         most = max(most, held)
-        n += 1
-    return Peak(peak_bytes=most, how="profiler") if n and most else UNKNOWN
+        if n_bytes > 0:
+            asked.append(n_bytes)
+    if not most:
+        return UNKNOWN
+    return Peak(most, None, "profiler", allocations=len(asked), allocated_bytes=sum(asked))

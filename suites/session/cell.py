@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,8 @@ import torch
 from impls.interface.attention import Implementation
 from suites.measure import device
 from suites.measure.clocks import measure
+from suites.measure.counters import UNKNOWN as OPERATORS_UNKNOWN
+from suites.measure.counters import compilations, operators_of
 from suites.measure.executed import Executed, executed
 from suites.measure.pace import Pace
 from suites.measure.samples import Samples, Settings
@@ -46,8 +48,8 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> d
     """The fields of the record that measuring gives; `status` is "ok", "wrong" or "skipped".
 
     Inside the clock is the call alone (and, for asynchronous implementations, waiting for it).
-    Outside: inputs, `prepare`, the first call, the checks before and after, the profile, and the
-    two calls that tell whether gradients repeat.
+    Outside: inputs, `prepare`, the first call, the checks before and after, the profile, the call
+    that is counted, and the two that tell whether gradients repeat.
 
     Raises:
         Unsupported, CompileTimeout and whatever the implementation raises: see `faults`.
@@ -58,21 +60,28 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> d
         # Not only of what declares it: a kernel that is brought may compile unasked.
         _forget_compiled()
         doing = "compiling" if implementation.needs_compiler else "the first call"
+        compiled_before = compilations()
         with time_limit(conditions.compile_limit_s, doing):
             call = subject.call(cell)
             started = time.perf_counter()
             call.run()
             call.wait()
             first_call_s = time.perf_counter() - started
+        compiled = compilations().since(compiled_before)
         written = set(subject.put_back())
         checks = [subject.check(call)]
+        # Not since the first call: poisoning, like any global switch, has code compiled anew.
+        compiled_before = compilations()
         seen = executed(call.run, conditions.device, implementation.synchronize)
+        recompiles = compilations().since(compiled_before).graphs
         made = seen
         if cell.pass_ == "backward":
             # The forward that it is the backward of ran when the call was made, unseen.
             made = executed(partial(subject.call, cell), conditions.device)
         _refuse_fallback(implementation, made, cell.problem.has_core)
         is_same = repeats(cell, call)
+        counted = OPERATORS_UNKNOWN if compiled.graphs else operators_of(call.run)
+        call.wait()
         samples = None
         if conditions.is_timed:
             samples = _sample(cell, subject, call, conditions, first_call_s)
@@ -91,7 +100,15 @@ def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> d
         seen=seen,
         samples=samples,
         prepare_s=call.prepare_s,
-    ) | {"repeats": is_same}
+    ) | {
+        "repeats": is_same,
+        "counters": {
+            **asdict(counted),
+            "kernels": seen.kernels,
+            **asdict(compiled),
+            "recompiles": recompiles,
+        },
+    }
 
 
 def look_again(

@@ -34,8 +34,8 @@ CALLS_PER_LOOK = 9
 """First call, warm-up, check, and four samples at least."""
 SAMPLING_SHARE = 0.7
 """Most cells stop by precision before their sampling budget is spent."""
-CALLS_PER_CELL = 16
-"""First call, checks, profile, warm-up and ten samples."""
+CALLS_PER_CELL = 17
+"""First call, checks, profile, counting, warm-up and ten samples."""
 COMPILED_SHARE = 0.25
 """So much of the budget again, for implementations that compile for every problem."""
 SHARED = ("default", "full")
