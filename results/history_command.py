@@ -1,4 +1,4 @@
-"""`python -m results history` and `spread`: cells over runs, and between launches."""
+"""`python -m results history`: each cell over the runs of a machine."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from results.history import Event, Series, alerts, all_series, events
 from results.rules import read_rules
-from results.side_names import read_side
-from results.spreads import Spread, spreads, write_spreads
 from results.store import list_runs, load_run
-from results.units import time_text
 from results.verdict_text import change_text
 
 ALERT, BROKEN = 1, 5
@@ -98,41 +91,3 @@ def _record(event: Event, is_alert: bool) -> dict[str, Any]:
         for step in event.steps
     ]
     return asdict(event) | {"steps": steps, "is_alert": is_alert}
-
-
-def spread(options: argparse.Namespace, store: Path) -> int:
-    """Print each cell's spread between unchanged launches, and keep it on request → exit code.
-
-    Raises:
-        RunNotFound, SchemaError, RulesError, SideMistake, OSError: as files raise them.
-    """
-    side = read_side(options.run, store)
-    found = spreads(side, read_rules().plan)
-    code = 0 if found else BROKEN
-    key = side.headers[0].machine_key
-    last = f"{len(found)} cells of {len(side.launches)} launches"
-    last += "" if found else ": a spread needs two launches or more"
-    if found and options.write:
-        last += f", kept in {write_spreads(Path(options.baselines), key, found)}"
-    if options.json:
-        record = {"exit_code": code, "conclusion": last, "machine_key": key}
-        record["cells"] = [asdict(one) for one in found]
-        print(json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False))
-        return code
-    if found:
-        _print_spreads(found)
-    print(last)
-    return code
-
-
-def _print_spreads(found: list[Spread]) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("cell", overflow="fold")
-    for name in ("median", "spread", "floor", "sees", "n"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
-    for one in found:
-        numbers = (time_text(one.median_s), f"{100 * one.spread_log:.1f} %")
-        seen = (change_text(one.floor), change_text(one.smallest_seen), str(one.launches))
-        table.add_row(*map(Text, (one.name, *numbers, *seen)), "two peaks" * one.is_two_peaked)
-    Console().print(table)

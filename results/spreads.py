@@ -1,14 +1,15 @@
 """How much each cell of a machine varies between launches: from unchanged launches, kept in a file.
 
-`results/baselines/<machine-key>/spread/spreads.json`. A floor is at least twice what that does to
-a ratio, so that a noisy cell is not named for its noise.
+`results/baselines/<machine-key>/spread/spreads.json`, made by `python -m suites calibrate`. A floor
+is at least twice what that does to a ratio, so that a noisy cell is not named for its noise.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from results.side import Side
 KIND = "spreads"
 # The share by which neighbours among the sorted launches differ where a cell has two peaks.
 _GAP = 1.2
+_RATIOS = ("spread_log", "floor", "smallest_seen")
 
 
 @dataclass(frozen=True)
@@ -95,15 +97,38 @@ def read_spreads(folder: Path, machine_key: str) -> Mapping[str, float]:
     cells = value.get("cells")
     if value.get("kind") != KIND or not isinstance(cells, dict):
         raise SchemaError(f'{place}: expected kind "{KIND}" with cells by name')
-    return {name: float(number) for name, number in cells.items()}
+    return {name: _spread_log(given, place.at(name)) for name, given in cells.items()}
+
+
+def _spread_log(given: Any, place: Place) -> float:
+    """The figure of one cell: alone, as it was written first, or among others."""
+    value = given.get("spread_log") if isinstance(given, dict) else given
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SchemaError(f"{place}: expected the number spread_log, got {given!r}")
+    return float(value)
 
 
 def write_spreads(folder: Path, machine_key: str, found: list[Spread]) -> Path:
-    """Keep them as this machine's → the file."""
+    """Keep them as this machine's, beside those of cells not looked at now → the file.
+
+    Raises:
+        SchemaError: the file that is there does not say what it should.
+        OSError: it cannot be written.
+    """
     file = file_of(folder, machine_key)
     file.parent.mkdir(parents=True, exist_ok=True)
-    cells = {one.name: round(one.spread_log, 6) for one in found}
+    kept = json.loads(file.read_text("utf-8"))["cells"] if read_spreads(folder, machine_key) else {}
+    cells = kept | {one.name: _record(one) for one in found}
     value = {"schema": SCHEMA_VERSION, "kind": KIND, "cells": dict(sorted(cells.items()))}
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
-    file.write_text(text + "\n", encoding="utf-8")
+    unfinished.write_text(text + "\n", encoding="utf-8")
+    unfinished.replace(file)
     return file
+
+
+def _record(one: Spread) -> dict[str, Any]:
+    """What the file says of a cell: with what it was told by."""
+    record = asdict(one)
+    del record["name"]
+    return {k: round(v, 6) if k in _RATIOS else v for k, v in record.items()}

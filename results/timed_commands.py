@@ -9,10 +9,11 @@ from pathlib import Path
 
 from results.accept_command import accept_side
 from results.gate_command import compare_sides, gate_sides
-from results.history_command import history, spread
+from results.history_command import history
 from results.judging_arguments import ArgumentMistake
 from results.rules import RulesError
 from results.side import SideMistake
+from results.spread_command import spread
 
 Command = Callable[[argparse.Namespace, Path], int]
 

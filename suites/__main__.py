@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from suites.calibrate import command as calibration
 from suites.doctor import command as doctor
 from suites.supervisor import command as supervised
 
@@ -28,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return supervised.run(given[1:])
     if given[:1] == ["resume"]:
         return supervised.resume(given[1:])
+    if given[:1] == ["calibrate"]:
+        return calibration.calibrate(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m suites",
         description="Measure this machine, and read kernels compiled for others.",
@@ -38,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Most of their options are pytest's: they read them themselves, above.
     commands.add_parser("run", help=supervised.RUN_HELP)
     commands.add_parser("resume", help=supervised.RESUME_HELP)
+    commands.add_parser("calibrate", help=calibration.HELP)
     _add_ceilings(commands)
     _add_static(commands)
     _add_doctor(commands)

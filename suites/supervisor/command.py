@@ -44,7 +44,7 @@ def run(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
     parser.add_argument("--plan", action="store_true", help="list the cells, measure nothing")
     parser.add_argument("--json", action="store_true", help="with --plan: the cells as JSON")
     _add_common(parser)
-    suites, rest = _leading(arguments)
+    suites, rest = leading(arguments)
     options, passed_on = parser.parse_known_args(rest)
     try:
         paths = _suite_paths(suites)
@@ -63,7 +63,7 @@ def resume(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
     parser.add_argument("--retry", action="store_true", help="also what crashed or timed out")
     parser.add_argument("--store", metavar="DIR", help="folder of runs (default: results/runs)")
     _add_common(parser)
-    names, rest = _leading(arguments)
+    names, rest = leading(arguments)
     options, passed_on = parser.parse_known_args(rest)
     try:
         if len(names) != 1:
@@ -174,7 +174,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     option("--json-lines", action="store_true", help="one JSON object a line, as it happens")
 
 
-def _leading(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def leading(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words before the first option, and the rest: a later word may be an option's value."""
     first = next((n for n, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     return list(arguments[:first]), list(arguments[first:])

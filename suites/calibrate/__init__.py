@@ -1,0 +1,1 @@
+"""What this machine can tell: unchanged launches, and what each cell's times vary between them."""
