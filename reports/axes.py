@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
+from reports.owners import part_of
 from reports.points import Undrawn
 from reports.style import GREY, GRID, plain, plural
 
@@ -89,12 +90,17 @@ def draw_whiskers(
     lows: Sequence[float],
     highs: Sequence[float],
     colour: str,
+    implementation: str,
 ) -> None:
-    """A bar from low to high at each x, all as one line with gaps: hundreds stay small in SVG."""
+    """A bar from low to high at each x of one implementation, all as one line with gaps.
+
+    Hundreds stay small in SVG so.
+    """
     gap = [math.nan] * len(xs)
     across = [x for bar in zip(xs, xs, gap, strict=True) for x in bar]
     along = [y for bar in zip(lows, highs, gap, strict=True) for y in bar]
-    axes.plot(across, along, color=colour, linewidth=1.0, zorder=3, gid="whiskers")
+    part = part_of(implementation, "whiskers")
+    axes.plot(across, along, color=colour, linewidth=1.0, zorder=3, gid=part)
 
 
 def round_ticks(low: float, high: float, at_most: int = 8) -> list[float]:

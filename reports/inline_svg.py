@@ -1,12 +1,14 @@
-"""A figure's SVG made fit to stand inside a page: small, named, with a tooltip on each point."""
+"""A figure's SVG made fit to stand inside a page: small, each mark with its words and its row."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from reports.figures import Drawn
+from reports.owners import owner_pattern, written
 from reports.points import Point
 from reports.style import count_name, quantity
 
@@ -14,20 +16,33 @@ from reports.style import count_name, quantity
 _FONT = "'DejaVu Sans',Verdana,sans-serif"
 
 
-def inline_svg(drawn: Drawn, tooltips: Mapping[str, str]) -> str:
-    """The `<svg>` element alone, of fluid width; `tooltips` are texts by a point's own id."""
+@dataclass(frozen=True)
+class Mark:
+    """What belongs to a point: its words on hovering, whose it is, and its row in the table."""
+
+    words: str
+    implementation: str = ""
+    row: int | None = None
+
+
+def inline_svg(drawn: Drawn, marks: Mapping[str, Mark], owners: Sequence[str] = ()) -> str:
+    """The `<svg>` element alone, of fluid width; `marks` by a point's own id.
+
+    What belongs to one of `owners` says so with its number in `data-of`, a mark's row stands in
+    `data-row`.
+    """
     svg = drawn.svg[drawn.svg.index("<svg") :]
     size = re.match(r'<svg[^>]*?width="([\d.]+)pt"[^>]*?viewBox="([^"]+)"[^>]*>', svg)
     assert size is not None
-    body = _with_tooltips(svg[size.end() :], drawn.name, tooltips)
+    body = _with_marks(svg[size.end() :], drawn.name, marks, owners)
     body = _short_ids(_smaller(body), drawn.name)
     label = escape(f"{drawn.title}: {drawn.alternative}")
     # matplotlib's points are 1/72 inch, the page's pixels 1/96.
     width_px = round(float(size.group(1)) * 4 / 3)
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-        f'viewBox="{size.group(2)}" role="img" aria-label="{label}" stroke-linejoin="round" '
-        f'style="max-width:{width_px}px;font-family:{_FONT}">{body}'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size.group(2)}" role="img" '
+        f'aria-label="{label}" stroke-linejoin="round" '
+        f'style="--full:{width_px}px;font-family:{_FONT}">{body}'
     )
 
 
@@ -39,7 +54,15 @@ def _smaller(svg: str) -> str:
     # All but the fill stands in the marker's definition already.
     svg = re.sub(r'(<use [^>]*)style="fill: ([^;"]+)[^"]*"', r'\1fill="\2"', svg)
     svg = re.sub(r"<[^>]*>", lambda m: _smaller_tag(m.group()), svg)
-    return re.sub(r">\s+<", "><", svg).strip()
+    svg = re.sub(r">\s+<", "><", svg).strip()
+    svg = svg.replace("xlink:href", "href")
+    # What belongs to a mark stands in the mark itself where it is one shape.
+    svg = re.sub(r"<g><use ([^>]*)/></g>", r"<use \1/>", svg)
+    return re.sub(
+        r"<g( data-[^>]*)>(<title>[^<]*</title>)?<use ([^>]*)/></g>",
+        lambda m: f"<use{m[1]} {m[3]}" + (f">{m[2]}</use>" if m[2] else "/>"),
+        svg,
+    )
 
 
 def _smaller_tag(tag: str) -> str:
@@ -63,26 +86,52 @@ def _short_ids(svg: str, name: str) -> str:
     return re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + numbers[m[2]], svg)
 
 
-def _with_tooltips(svg: str, name: str, tooltips: Mapping[str, str]) -> str:
-    def add(match: re.Match[str]) -> str:
-        text = tooltips.get(match.group(1))
-        return match.group() + (f"<title>{escape(text)}</title>" if text else "")
+def marked_points(drawn: Drawn) -> set[str]:
+    """The ids of the points that a figure draws, "point-<cell>-<suite>"."""
+    return {match.group(1) for match in re.finditer(_point_pattern(drawn.name), drawn.svg)}
 
+
+def _point_pattern(name: str) -> str:
     # A point that stands in several panels has its id numbered from the second on.
-    return re.sub(rf'<g id="{name}-(point-.+?)(?:-\d+)?">', add, svg)
+    return rf'<g id="{name}-(point-[^"]+?)(?:-\d+)?">'
 
 
-def tooltips(found: Sequence[Point]) -> dict[str, str]:
-    """What hovering over a point tells: who, on what, the time and the part of the bound."""
-    texts: dict[str, str] = {}
-    for p in found:
-        share = "" if p.share is None else f", {100 * p.share:.0f} % of its bound"
-        flags = f" ({', '.join(p.flags)})" if p.flags else ""
-        T_q, T_kv = count_name(p.problem.T_q), count_name(p.problem.T_kv)
-        lengths = f"T={T_kv}" if T_q == T_kv else f"T_q={T_q} T_kv={T_kv}"
-        size = f"{lengths} H={p.problem.H} d_h={p.problem.d_h}"
-        rate = quantity(p.flop_per_s, "FLOP/s")
-        texts[f"point-{p.cell}-{p.suite}"] = (
-            f"{p.implementation}, {size}: {quantity(p.time_s, 's')}, {rate}{share}{flags}"
+def _with_marks(svg: str, name: str, marks: Mapping[str, Mark], owners: Sequence[str]) -> str:
+    """Marks with their words and their row, and of every part whose it is."""
+    number = {written(owner): i for i, owner in enumerate(owners)}
+
+    def owned(name: str) -> str:
+        return f' data-of="{number[name]}"' if name in number else ""
+
+    def add(match: re.Match[str]) -> str:
+        mark = marks.get(match.group(1))
+        if mark is None:
+            return match.group()
+        row = "" if mark.row is None else f' data-row="{mark.row}"'
+        words = f"<title>{escape(mark.words)}</title>" if mark.words else ""
+        return f"<g{owned(written(mark.implementation))}{row}>{words}"
+
+    svg = re.sub(_point_pattern(name), add, svg)
+    return re.sub(rf'<g id="{owner_pattern(name)}">', lambda m: f"<g{owned(m.group(1))}>", svg)
+
+
+def marks_of(found: Sequence[Point], row_of: Mapping[tuple[str, str], int]) -> dict[str, Mark]:
+    """The mark of each point by its id: who, on what, the time and the part of the bound.
+
+    `row_of`: the number of the table's row by cell and suite.
+    """
+    return {
+        f"point-{p.cell}-{p.suite}": Mark(
+            _words(p), p.implementation, row_of.get((p.cell, p.suite))
         )
-    return texts
+        for p in found
+    }
+
+
+def _words(p: Point) -> str:
+    share = "" if p.share is None else f", {100 * p.share:.0f} % of its bound"
+    flags = f" ({', '.join(p.flags)})" if p.flags else ""
+    T_q, T_kv = count_name(p.problem.T_q), count_name(p.problem.T_kv)
+    lengths = f"T={T_kv}" if T_q == T_kv else f"T_q={T_q} T_kv={T_kv}"
+    size = f"{lengths} H={p.problem.H} d_h={p.problem.d_h}"
+    return f"{p.implementation}, {size}: {quantity(p.time_s, 's')}{share}{flags}"

@@ -96,11 +96,12 @@ class Board:
         `tail`: smaller plain words that follow the text. `owner`: whose marks it should be nearest.
         """
         # Places are kept in inches: pixels would move when a figure is saved at another dpi.
-        label = self.axes.text(0, 0, text, transform=self._inches, gid="label", **look)
+        look = {"gid": "label"} | look
+        label = self.axes.text(0, 0, text, transform=self._inches, **look)
         width, height = _size(label)
         text_width, after = width, None
         if tail:
-            after = self.axes.text(0, 0, tail, transform=self._inches, gid="label", **look)
+            after = self.axes.text(0, 0, tail, transform=self._inches, **look)
             after.set(fontsize=7.5, fontweight="normal", ha="left", va="baseline")
             width += _TAIL_GAP + _size(after)[0]
 
@@ -116,7 +117,7 @@ class Board:
                 key=lambda s: self._cost(_box(s, width, height)) + _distance(s, spots[0]) / 4,
             )
             if anchor is not None:
-                self._lead(_box(spot, width, height), anchor, look.get("color", "black"))
+                self._lead(_box(spot, width, height), anchor, look)
         box = _box(spot, width, height)
         label.set(ha="left", va="bottom")
         label.set_position((box[0] / self._dpi, box[1] / self._dpi))
@@ -128,7 +129,7 @@ class Board:
             if part is not None:
                 _stand_out(part)
         if owner:
-            self._lead_among_others(box, owner, look.get("color", "black"))
+            self._lead_among_others(box, owner, look)
         return label
 
     def along(
@@ -184,14 +185,14 @@ class Board:
         others = [_gap(box, m) for m, o in zip(self.marks, self.owners, strict=True) if o != owner]
         return _COVERS / 3 if own and others and min(others) < min(own) else 0.0
 
-    def _lead_among_others(self, box: Box, owner: str, colour: str) -> None:
+    def _lead_among_others(self, box: Box, owner: str, look: dict[str, Any]) -> None:
         """A leader to the owner's nearest mark, where another's is about as near."""
         marks = list(zip(self.marks, self.owners, strict=True))
         own = [(_gap(box, m), m) for m, o in marks if o == owner]
         others = [_gap(box, m) for m, o in marks if o not in (owner, "")]
         if own and others and min(others) < min(own)[0] + _CLEAR:
             x0, y0, x1, y1 = min(own)[1]
-            self._lead(box, ((x0 + x1) / 2, (y0 + y1) / 2), colour)
+            self._lead(box, ((x0 + x1) / 2, (y0 + y1) / 2), look)
 
     def _everywhere(self, width: float, height: float) -> list[Spot]:
         area = self.axes.bbox
@@ -203,12 +204,15 @@ class Board:
             for j in range(rows)
         ]
 
-    def _lead(self, box: Box, anchor: tuple[float, float], colour: str) -> None:
+    def _lead(self, box: Box, anchor: tuple[float, float], look: dict[str, Any]) -> None:
         x0, y0, x1, y1 = box
         end_x, end_y = min(max(anchor[0], x0), x1), min(max(anchor[1], y0), y1)
         xs = [anchor[0] / self._dpi, end_x / self._dpi]
         ys = [anchor[1] / self._dpi, end_y / self._dpi]
-        self.axes.plot(xs, ys, transform=self._inches, color=colour, linewidth=0.6, alpha=0.7)
+        line = self.axes.plot(xs, ys, transform=self._inches, linewidth=0.6, alpha=0.7)
+        line[0].set(color=look.get("color", "black"))
+        # Hidden with its label; a gid that several parts have is numbered when it is written.
+        line[0].set_gid(look["gid"])
 
 
 _COVERS = 200.0

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from reports.axes import panel
 from reports.facets import Facet
+from reports.owners import part_of
 from reports.style import GREY, REST, looks
 from reports.sweep import Pen
 from results.run import Run
@@ -36,6 +37,7 @@ def draw_legend(figure: Figure, panels: Sequence[Facet], pen: Pen, left_in: floa
     """The named series with line and marker, right of `left_in`, and the rest counted."""
     names = {series.name for facet in panels for series in facet.series}
     named = [name for name in pen.named if name in names]
+    owners = {series.name: series.implementation for facet in panels for series in facet.series}
     rest = len(names) - len(named)
     height_in = _ROW_IN * (len(named) + bool(rest))
     axes = panel(
@@ -46,9 +48,11 @@ def draw_legend(figure: Figure, panels: Sequence[Facet], pen: Pen, left_in: floa
     axes.set_ylim(len(named) + bool(rest) - 0.5, -0.5)
     for row, name in enumerate(named):
         look = pen.looks[name]
-        axes.plot([0.05, 0.45], [row, row], color=look.colour, linestyle=look.dash)
-        axes.plot([0.25], [row], color=look.colour, marker=look.marker, markersize=6)
-        axes.text(0.55, row, name, color=look.ink, va="center", fontsize=8.5, gid="label")
+        part = part_of(owners[name])
+        axes.plot([0.05, 0.45], [row, row], color=look.colour, linestyle=look.dash, gid=part)
+        axes.plot([0.25], [row], color=look.colour, marker=look.marker, markersize=6, gid=part)
+        text = axes.text(0.55, row, name, color=look.ink, va="center", fontsize=8.5)
+        text.set_gid(part_of(owners[name], "label"))
     if rest:
         axes.plot([0.05, 0.45], [len(named)] * 2, color=REST, linewidth=0.8)
         words = f"{rest} further series: in the table"

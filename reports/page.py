@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,21 @@ from markupsafe import Markup
 
 from reports.columns import ratio_notes
 from reports.figures import Drawn
-from reports.inline_svg import inline_svg, tooltips
+from reports.inline_svg import Mark, inline_svg, marked_points, marks_of
 from reports.next_steps import repeat_lines
+from reports.page_rows import CELL_FIELDS, cell_rows, choices
 from reports.points import points
 from reports.rows import html_rows, left_out, reasons, status_counts
-from reports.style import CLOCK_NAMES, LEVEL_NAMES, quantity
-from results.findings import findings
+from reports.style import CLOCK_NAMES, LEVEL_NAMES, looks, quantity
+from results.finding import Finding
+from results.findings import MOST, findings
 from results.interval import MEANING
 from results.phrases import DTYPE_NAMES
 from results.run import Ceilings, Run
 from results.trouble import advice, ceiling_doubt
 
 TEMPLATE = "page.html.jinja"
+MANY_POINTS = 200
 
 FLAG_MEANINGS = {
     "host_bound": "launching took longer than the work: the host was timed",
@@ -38,31 +42,37 @@ FLAG_MEANINGS = {
 
 def page(run: Run, figures: Sequence[Drawn]) -> str:
     """The whole HTML page as text; what a run declares is escaped, only our own SVG is not."""
-    columns, rows = html_rows(run)
+    columns, shown = html_rows(run)
+    cells = [cell for cell, _ in shown]
     drawn, _ = points(run.cells)
-    notes = tooltips(drawn)
-    row_of = {cell.key: number for number, (cell, _) in enumerate(rows, start=1)}
-    told = [
-        (finding.sentence, sorted({row_of[key] for key in finding.cells if key in row_of}))
-        for finding in findings(run)
-    ]
+    row_of = {cell.key: number for number, cell in enumerate(cells, start=1)}
+    # A point stands for several launches: the row of the first is its row.
+    first = {(c.cell, c.suite): row_of[c.key] for c in sorted(cells, key=lambda c: -c.launch)}
+    looked = looks(point.implementation for point in drawn)
+    owners = sorted(looked)
     return template(TEMPLATE).render(
         run=run,
         header=run.header,
         device=device_name(run),
-        findings=told,
+        findings=told(findings(run), figures, row_of),
+        most=MOST,
         ceiling_doubt=ceiling_doubt(run),
-        figures=[(f, Markup(inline_svg(f, notes))) for f in figures],
+        figures=[(f, Markup(svg)) for f, svg in _drawings(figures, marks_of(drawn, first), owners)],
         columns=columns,
         flags_at=1 + [column.key for column in columns].index("flags"),
         n_first=sum(column.is_first for column in columns),
-        rows=rows,
-        implementations=sorted({cell.implementation for cell in run.cells}),
+        rows=cell_rows(shown),
+        choices=choices(cells, CELL_FIELDS),
+        sorted_by=CELL_FIELDS,
+        text_hint="T=4096 causal",
+        baselines=sorted({c.implementation for c in cells if c.is_comparable} | {run.baseline}),
+        owners=[(name, looked[name].colour) for name in owners],
         statuses=status_counts(run),
         left_out=left_out(run),
         wrong=reasons(cell for cell in run.cells if cell.status == "wrong"),
         reasons=reasons(cell for cell in run.cells if cell.timing is None),
-        table_notes=[*ratio_notes(run), *advice(run)],
+        baseline_notes=ratio_notes(run),
+        table_notes=advice(run),
         interval=MEANING,
         ceilings=ceiling_rows(run.header.ceilings),
         ceiling_origin=ceiling_origin(run.header.ceilings),
@@ -71,6 +81,64 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         settings=flat(run.header.settings.all),
         flags=FLAG_MEANINGS,
     )
+
+
+def _drawings(
+    figures: Sequence[Drawn], marks: Mapping[str, Mark], owners: Sequence[str]
+) -> Iterator[tuple[Drawn, str]]:
+    """Each figure as it stands in the page.
+
+    In large runs a point has its words in the first figure alone, for readers without scripts;
+    with them the words are those of its row.
+    """
+    is_large = len(marks) > MANY_POINTS
+    told: set[str] = set()
+    for figure in figures:
+        yield (
+            figure,
+            inline_svg(
+                figure,
+                {id: replace(mark, words="") if id in told else mark for id, mark in marks.items()},
+                owners,
+            ),
+        )
+        told |= marked_points(figure) if is_large else set()
+
+
+@dataclass(frozen=True)
+class Told:
+    """A finding as the page tells it: with its figure, and its rows in the table."""
+
+    sentence: str
+    figure: str = ""
+    rows: tuple[int, ...] = ()
+
+
+def told(
+    found: Sequence[Finding],
+    figures: Sequence[Drawn],
+    row_of: Mapping[tuple[str, int, str, str], int],
+) -> list[Told]:
+    """Each finding with its rows, and the figure that draws most of its cells."""
+    drawn = {figure.name: marked_points(figure) for figure in figures}
+    result: list[Told] = []
+    for one in found:
+        ids = {f"point-{cell}-{suite}" for cell, _, suite, _ in one.cells}
+        asked = {suite for _, _, suite, _ in one.cells}
+
+        def fitness(
+            figure: Drawn, ids: set[str] = ids, asked: set[str] = asked, about: str = one.about
+        ) -> tuple[int, bool, int]:
+            marked = drawn[figure.name]
+            # A figure whose marks are no points, a breakdown's bars, is known by its suite.
+            n_shown = len(ids & marked) or int(not marked and bool(asked & {*figure.suites}))
+            return (n_shown, bool(about) and figure.about == about, -len(marked))
+
+        best = max(figures, key=fitness, default=None)
+        name = best.name if best and fitness(best)[0] else ""
+        rows = sorted({row_of[key] for key in one.cells if key in row_of})
+        result.append(Told(one.sentence, name, tuple(rows)))
+    return result
 
 
 def template(name: str) -> jinja2.Template:

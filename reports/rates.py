@@ -14,6 +14,7 @@ from impls.interface.problem import Problem
 from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
 from reports.cost.line_ends import End, name_ends
 from reports.labels import Board
+from reports.owners import part_of
 from reports.points import Point
 from reports.style import GREY, LEVEL_NAMES, SHADE, Look, count_name, plain, quantity
 from results.run import Run
@@ -104,7 +105,7 @@ def words_of(line: Line) -> str:
 
 def _end(line: Line, size: Callable[[Problem], int]) -> End:
     last = line.points[-1]
-    return End(size(last.problem), rate(last) / GB, words_of(line), line.look)
+    return End(size(last.problem), rate(last) / GB, words_of(line), line.look, last.implementation)
 
 
 def _draw_line(axes: Axes, line: Line, size: Callable[[Problem], int]) -> None:
@@ -112,10 +113,12 @@ def _draw_line(axes: Axes, line: Line, size: Callable[[Problem], int]) -> None:
     xs = sorted({*line.sizes, *known})
     ys = [rate(known[x]) / GB if x in known else math.nan for x in xs]
     look = line.look
-    axes.plot(xs, ys, color=look.colour, linewidth=1.5, linestyle=look.dash, zorder=2)
+    name = line.points[0].implementation
+    drawn = axes.plot(xs, ys, color=look.colour, linewidth=1.5, linestyle=look.dash, zorder=2)
+    drawn[0].set_gid(part_of(name))
     lows = [rate(p) / GB * p.time_s / p.high_s for p in known.values()]
     highs = [rate(p) / GB * p.time_s / p.low_s for p in known.values()]
-    draw_whiskers(axes, list(known), lows, highs, look.colour)
+    draw_whiskers(axes, list(known), lows, highs, look.colour, name)
     for x, point in known.items():
         axes.plot(
             [x],

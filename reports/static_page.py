@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from reports.figures import Drawn
-from reports.inline_svg import inline_svg
+from reports.inline_svg import Mark, inline_svg
 from reports.next_steps import repeat_lines
-from reports.page import flat, template
-from results.findings import findings
+from reports.page import Told, flat, template
+from reports.page_rows import Fields, Row, choices, places
+from results.findings import MOST, findings
 from results.run import Run
 from results.static_profile import STATIC_STATUSES, StaticProfile
 from results.static_promises import breaches
@@ -27,6 +28,13 @@ from results.static_table import (
 )
 
 TEMPLATE = "static_page.html.jinja"
+_FIELDS: Fields[StaticProfile] = {
+    "kernel": lambda p: p.kernel,
+    "arch": lambda p: p.arch,
+    "d_h": lambda p: p.d_h,
+    "dtype": lambda p: p.dtype,
+    "status": lambda p: p.status,
+}
 
 
 def static_page(run: Run, figures: Sequence[Drawn]) -> str:
@@ -34,20 +42,36 @@ def static_page(run: Run, figures: Sequence[Drawn]) -> str:
     ordered = reading_order(run.profiles)
     columns = static_columns(run.profiles)
     counted = Counter(p.status for p in run.profiles)
-    tooltips = {f"point-{p.cell}-static": _tooltip(p) for p in ordered}
+    marks = {
+        f"point-{p.cell}-static": Mark(_tooltip(p), row=number)
+        for number, p in enumerate(ordered, start=1)
+    }
     return template(TEMPLATE).render(
         run=run,
         header=run.header,
         device=run.header.device,
         archs=arch_order(p.arch for p in ordered),
         compilers=compilers_text(run.profiles),
-        findings=[(finding.sentence, ()) for finding in findings(run)],
+        findings=[
+            Told(finding.sentence, figures[0].name if figures else "") for finding in findings(run)
+        ],
+        most=MOST,
         ceiling_doubt="",
-        figures=[(f, Markup(inline_svg(f, tooltips))) for f in figures],
+        figures=[(f, Markup(inline_svg(f, marks))) for f in figures],
         columns=columns,
         flags_at=len(columns),
         n_first=len(columns),
-        rows=[(p, [column.show(p) for column in columns], _is_bad(p)) for p in ordered],
+        rows=[
+            Row(tuple(column.show(p) for column in columns), place, "bad" if _is_bad(p) else "")
+            for p, place in zip(ordered, places(ordered, _FIELDS), strict=True)
+        ],
+        choices=choices(ordered, _FIELDS),
+        sorted_by=_FIELDS,
+        text_hint="forward 128",
+        baselines=(),
+        owners=(),
+        baseline_notes=(),
+        table_notes=(),
         statuses=[(status, counted[status]) for status in STATIC_STATUSES],
         left_out="",
         wrong=[],

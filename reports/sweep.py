@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
 from reports.facets import KEPT, Facet, Series, size_of, swept_name
 from reports.labels import spread
+from reports.owners import part_of
 from reports.points import Point
 from reports.style import PALE, REST, SHADE, Look, count_name, quantity
 
@@ -52,7 +53,7 @@ def draw_time(axes: Axes, facet: Facet, pen: Pen, limits: tuple[float, float]) -
         _line(axes, facet, series, pen, [p.time_s for p in series.points], limits)
         if look := pen.look(series):
             lows, highs = [p.low_s for p in series.points], [p.high_s for p in series.points]
-            draw_whiskers(axes, xs, lows, highs, look.colour)
+            draw_whiskers(axes, xs, lows, highs, look.colour, series.implementation)
 
 
 def draw_share(axes: Axes, facet: Facet, pen: Pen, top: float) -> None:
@@ -93,10 +94,11 @@ def name_lines(axes: Axes, facet: Facet, pen: Pen, value: str) -> None:
         xs = [x / dpi for x in (x_px + 4, left - 10, left - 2)]
         ys = [y / dpi for y in (y_px, y_px, place)]
         lead = axes.plot(xs, ys, color=look.colour, transform=inches, clip_on=False, zorder=1)
-        lead[0].set(linewidth=0.6, alpha=0.55)
+        lead[0].set(linewidth=0.6, alpha=0.55, gid=part_of(series.implementation))
         text = axes.text(left / dpi, place / dpi, f"{series.name}  {shown}", transform=inches)
         text.set(color=look.ink, fontsize=8.5)
-        text.set(va="center_baseline", fontweight="bold", gid="label", clip_on=False)
+        text.set(va="center_baseline", fontweight="bold", clip_on=False)
+        text.set_gid(part_of(series.implementation, "label"))
 
 
 def longest_name(panels: Sequence[Facet]) -> int:
@@ -193,13 +195,13 @@ def _line(
     ys: Sequence[float],
     limits: tuple[float, float],
 ) -> None:
-    look = pen.look(series)
+    look, part = pen.look(series), part_of(series.implementation)
     xs = [_x(p, facet) for p in series.points]
     broken = _broken_at_gaps(facet, series, xs, ys)
     if look is None:
-        axes.plot(*broken, color=REST, linewidth=0.7, zorder=1)
+        axes.plot(*broken, color=REST, linewidth=0.7, zorder=1, gid=part)
         return
-    axes.plot(*broken, color=look.colour, linewidth=1.5, linestyle=look.dash, zorder=2)
+    axes.plot(*broken, color=look.colour, linewidth=1.5, linestyle=look.dash, zorder=2, gid=part)
     for x, y, point in zip(xs, ys, series.points, strict=True):
         axes.plot(
             [x],

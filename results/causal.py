@@ -48,7 +48,7 @@ def causal_saving(run: Run) -> Finding | None:
         f"Causal {cell.implementation} takes {share:.2f} of full's time at "
         f"{where(cell, run, tells_masking=False)}{visible}{none} ({certainty})."
     )
-    return finding(sentence, [c for T in lengths for pair in by_T[T] for c in pair])
+    return finding(sentence, [c for T in lengths for pair in by_T[T] for c in pair], "time")
 
 
 def _sweeps(run: Run) -> list[Pairs]:

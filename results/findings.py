@@ -58,7 +58,7 @@ def fastest(run: Run) -> Finding | None:
     times = f"{time_text(cell.time_s)} against {time_text(other.time_s)}"
     ratio = digits(best.times, 3 if best.times >= 1.0 else 2)
     sentence = f"{start} {ratio} × {run.baseline} ({times}, {best.spread}){rest}."
-    return finding(sentence, best.cells)
+    return finding(sentence, best.cells, "ratio")
 
 
 def closest_to_bound(run: Run) -> Finding | None:
@@ -84,7 +84,7 @@ def closest_to_bound(run: Run) -> Finding | None:
     )
     if doubt := ceiling_doubt(run):
         sentence = f"{sentence[:-1]} ({doubt})."
-    return finding(sentence, [cell])
+    return finding(sentence, [cell], "bound")
 
 
 def baseline_falls(run: Run) -> Finding | None:
@@ -108,7 +108,7 @@ def baseline_falls(run: Run) -> Finding | None:
         f"{run.baseline} falls from {peak.percent_of_bound:.0f} % of its bound at "
         f"T = {peak.problem.T_q} to {last.percent_of_bound:.0f} % at {where(last, run)}{grown}."
     )
-    return finding(sentence, [peak, last])
+    return finding(sentence, [peak, last], "bound")
 
 
 def paging(run: Run) -> Finding | None:

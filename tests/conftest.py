@@ -1,6 +1,7 @@
 """What tests of several subjects share: one thread, run folders by hand, time by hand."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -47,3 +48,34 @@ def run_directory(tmp_path):
         return write_run(tmp_path / "runs", **keywords)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory) -> Path:
+    """The page of a run with awkward names, as a file."""
+    from tests.browsing import awkward_report
+
+    return awkward_report(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium, see `tests.chromium`."""
+    from tests.chromium import Chromium
+
+    started = Chromium()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def page(browser, report):
+    """The report, opened in a window of usual size; nothing may be said or fetched meanwhile."""
+    browser.size(1280)
+    browser.media()
+    browser.console.clear()
+    browser.requests.clear()
+    browser.open(report)
+    yield browser
+    assert browser.console == []
+    assert {r.partition("#")[0] for r in browser.requests} <= {report.as_uri(), "about:blank"}

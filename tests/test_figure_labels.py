@@ -38,7 +38,7 @@ def label_boxes(figure: Figure):
         (text.get_text(), text.get_window_extent())
         for axes in figure.axes
         for text in axes.texts
-        if text.get_gid() == "label" and not text.get_rotation()
+        if (text.get_gid() or "").startswith("label") and not text.get_rotation()
     ]
 
 

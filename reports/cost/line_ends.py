@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from reports.axes import log_axis, spaced_out
 from reports.labels import spread
+from reports.owners import part_of
 from reports.style import Look
 
 LINE_IN = 0.15
@@ -16,12 +17,13 @@ LINE_IN = 0.15
 
 @dataclass(frozen=True)
 class End:
-    """Where a line ends, in data coordinates, and what is written there."""
+    """Where a line ends, in data coordinates, what is written there, and whose line it is."""
 
     x: float
     y: float
     words: str
     look: Look
+    implementation: str = ""
 
 
 def length_axis(axes: Axes, lengths: Sequence[int], width_in: float) -> None:
@@ -59,7 +61,7 @@ def name_ends(axes: Axes, ends: Sequence[End]) -> None:
         xs = [x / dpi for x in (float(x_px) + 3, left - 9, left - 2)]
         ys = [y / dpi for y in (float(y_px), float(y_px), place)]
         lead = axes.plot(xs, ys, color=end.look.colour, transform=inches, clip_on=False, zorder=1)
-        lead[0].set(linewidth=0.6, alpha=0.55)
-        text = axes.text(left / dpi, place / dpi, end.words, transform=inches, gid="label")
+        lead[0].set(linewidth=0.6, alpha=0.55, gid=part_of(end.implementation))
+        text = axes.text(left / dpi, place / dpi, end.words, transform=inches)
         text.set(color=end.look.ink, fontsize=9, fontweight="bold", va="center_baseline")
-        text.set_clip_on(False)
+        text.set(clip_on=False, gid=part_of(end.implementation, "label"))

@@ -41,13 +41,19 @@ PNG_DPI = 160
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure as files: `svg` has ids of its own, so that several fit into one page."""
+    """A figure as files: `svg` has ids of its own, so that several fit into one page.
+
+    `about` is the quantity that it shows best (`results.finding`), "" for none of those; `suites`
+    are those that it draws where it names them.
+    """
 
     name: str
     title: str
     alternative: str
     svg: str
     png: bytes
+    about: str = ""
+    suites: tuple[str, ...] = ()
 
 
 def figure_modules() -> list[ModuleType]:
@@ -83,7 +89,13 @@ def render(module: ModuleType, run: Run) -> Drawn | None:
         figure.clear()
     title = str(module.TITLE)
     return Drawn(
-        name, title, _alternative(module), _own_ids(svg.getvalue().decode(), name), png.getvalue()
+        name=name,
+        title=title,
+        alternative=_alternative(module),
+        svg=_own_ids(svg.getvalue().decode(), name),
+        png=png.getvalue(),
+        about=getattr(module, "ABOUT", ""),
+        suites=getattr(module, "SUITES", (getattr(module, "SUITE", ""),)),
     )
 
 

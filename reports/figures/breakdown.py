@@ -24,6 +24,7 @@ from results.phrases import DTYPE_NAMES
 from results.run import Run
 
 TITLE = "Where a layer's time goes"
+SUITE = "layer"
 WIDTH, HEIGHT, GAP, HEAD, FOOT, LEFT, NAMES = 3.0, 2.7, 0.35, 0.55, 0.75, 0.95, 1.3  # inches
 COLUMNS = 4
 _BAR = 0.74

@@ -10,6 +10,7 @@ from reports.sweep_figure import sweep_figure, title_line
 from results.run import Run
 
 TITLE = "Latency and distance to the bound"
+ABOUT = "time"
 SUITE = "sequence_length"
 
 

@@ -21,6 +21,7 @@ from reports.axes import (
 )
 from reports.cost.line_ends import End, length_axis, margin_in, name_ends
 from reports.facets import constants
+from reports.owners import part_of
 from reports.points import Point, points
 from reports.style import GREY, Look, looks, quantity
 from reports.sweep_figure import title_line
@@ -28,6 +29,7 @@ from results.phrases import DTYPE_NAMES
 from results.run import Run
 
 TITLE = "Peak memory of one call"
+ABOUT = "memory"
 SUITES = ("sequence_length", "backward")
 WIDTH, HEIGHT, LEFT, HEAD, FOOT, BESIDE = 4.2, 3.4, 0.95, 0.4, 0.65, 2  # inches
 CACHE = "KV cache"
@@ -122,7 +124,7 @@ def _ends(one: _Panel, peaks: Mapping[str, int], run: Run) -> list[End]:
         last = one.line(name)[-1]
         peak = peaks[last.cell]
         words = f"{name}  {quantity(peak, 'B')}"
-        ends.append(End(last.problem.T_kv, peak, words, known[name]))
+        ends.append(End(last.problem.T_kv, peak, words, known[name], name))
     T, n_bytes = one.cache[-1]
     return [*ends, End(T, n_bytes, f"{CACHE}  {quantity(n_bytes, 'B')}", _CACHE_LOOK)]
 
@@ -137,7 +139,8 @@ def _draw_panel(axes: Axes, one: _Panel, peaks: Mapping[str, int], ends: Sequenc
     for name, end in zip(one.implementations, ends, strict=False):
         line = one.line(name)
         xs, ys = [p.problem.T_kv for p in line], [peaks[p.cell] for p in line]
-        axes.plot(xs, ys, color=end.look.colour, linestyle=end.look.dash, linewidth=1.5, zorder=2)
+        drawn = axes.plot(xs, ys, color=end.look.colour, linestyle=end.look.dash, linewidth=1.5)
+        drawn[0].set(zorder=2, gid=part_of(name))
         for x, y, p in zip(xs, ys, line, strict=True):
             mark = axes.plot([x], [y], marker=end.look.marker, color=end.look.colour, markersize=6)
             mark[0].set(zorder=4, gid=f"point-{p.cell}-{p.suite}")

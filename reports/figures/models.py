@@ -19,6 +19,7 @@ from reports.axes import (
     panel,
     round_ticks,
 )
+from reports.owners import part_of
 from reports.points import Point, points
 from reports.style import CLOCK_NAMES, GREY, count_name, quantity
 from reports.sweep_figure import title_line
@@ -149,16 +150,18 @@ def _draw_bar(axes: Axes, bar: Bar, point: Point, part: str, y: float) -> None:
         linewidth=0.9,
         gid=f"point-{point.cell}-{point.suite}",
     )
+    part, label = (part_of(point.implementation, of) for of in ("bound", "label"))
     if point.bound_s:
         bound_s = point.bound_s / bar.tokens
-        axes.plot([bound_s] * 2, [y - 0.2, y + 0.2], color="black", linewidth=1.4, gid="bound")
+        axes.plot([bound_s] * 2, [y - 0.2, y + 0.2], color="black", linewidth=1.4, gid=part)
     share = "–" if point.share is None else f"{100 * point.share:.0f} %"
     length = f"T {count_name(bar.label.T)}"
     if bar.label.own_T != bar.label.T:
         length += f" of {count_name(bar.label.own_T)}"
-    _write(axes, _COLUMNS["time"], y, quantity(time_s, "s"), ha="right", color=ink)
-    _write(axes, _COLUMNS["share"], y, share, ha="right", color=ink, fontweight="bold")
-    _write(axes, _COLUMNS["length"], y, f"{length}, {point.implementation}", color=GREY)
+    _write(axes, _COLUMNS["time"], y, quantity(time_s, "s"), ha="right", color=ink, gid=label)
+    bold = {"fontweight": "bold", "gid": label}
+    _write(axes, _COLUMNS["share"], y, share, ha="right", color=ink, **bold)
+    _write(axes, _COLUMNS["length"], y, f"{length}, {point.implementation}", color=GREY, gid=label)
 
 
 def _head_columns(axes: Axes) -> None:

@@ -22,6 +22,7 @@ from reports.axes import (
 from reports.facets import Facet, Series, constants, facets, of_suite, size_of, swept_name
 from reports.labels import Board
 from reports.legend import LEGEND_IN, choose, draw_legend
+from reports.owners import part_of
 from reports.points import Point, points
 from reports.roofs import Roofs, draw_roofs, name_roofs, roofs_of
 from reports.style import REST, Look, Unit, count_name, plain, quantity, unit_for
@@ -30,6 +31,7 @@ from reports.sweep_figure import method_notes, rows_of, title_line
 from results.run import Run
 
 TITLE = "Roofline"
+ABOUT = "bound"
 SUITE = "sequence_length"
 MANY = 8  # series that have room for a label beside their points
 WIDTH, HEIGHT, LEFT, RIGHT, HEAD, FOOT = 5.7, 4.3, 0.72, 0.18, 0.36, 0.6  # inches
@@ -106,17 +108,18 @@ def _tick(value: float, unit: Unit) -> str:
 def _draw_series(
     board: Board, facet: Facet, series: Series, look: Look | None, sizes: Sequence[int]
 ) -> None:
-    axes = board.axes
+    axes, part = board.axes, part_of(series.implementation)
     xs, ys = [p.intensity for p in series.points], [p.flop_per_s for p in series.points]
     if look is None:
-        axes.plot(xs, ys, color=REST, linewidth=0.7, zorder=1)
+        axes.plot(xs, ys, color=REST, linewidth=0.7, zorder=1, gid=part)
         return
-    axes.plot(xs, ys, color=look.colour, linewidth=1.2, linestyle=look.dash, alpha=0.8, zorder=3)
+    line = axes.plot(xs, ys, color=look.colour, linewidth=1.2, linestyle=look.dash, alpha=0.8)
+    line[0].set(zorder=3, gid=part)
     lows, highs = (
         [p.flop / p.high_s for p in series.points],
         [p.flop / p.low_s for p in series.points],
     )
-    draw_whiskers(axes, xs, lows, highs, look.colour)
+    draw_whiskers(axes, xs, lows, highs, look.colour, series.implementation)
     board.add_stroke(xs, ys)
     for point in series.points:
         rank = sizes.index(size_of(point.problem, facet.swept))
@@ -132,6 +135,7 @@ def _draw_series(
             markeredgecolor=look.colour,
             markeredgewidth=1.2 if point.flags else 0.5,
             linestyle="none",
+            clip_on=False,
             zorder=4,
             gid=f"point-{point.cell}-{point.suite}",
         )
@@ -150,6 +154,7 @@ def _name_series(board: Board, facet: Facet, series: Series, look: Look | None) 
     spots = board.around([(p.intensity, p.flop_per_s) for p in order], gaps=(8, 13, 20, 28))
     anchor = board.pixels(order[0].intensity, order[0].flop_per_s)
     look_of_text = {"color": look.ink, "fontsize": 8.5, "fontweight": "bold"}
+    look_of_text["gid"] = part_of(series.implementation, "label")
     board.put(series.name, spots, anchor, tail=span, owner=series.name, **look_of_text)
 
 
