@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from reports.history import command as history
 from reports.markdown import markdown
 from reports.next_steps import next_steps
 from reports.rows import status_counts
@@ -26,6 +27,7 @@ _TELL_AFTER_S = 2.0
 _EXAMPLES = """\
 examples:
   python -m reports
+  python -m reports history
   python -m reports 20261129T193000Z-3f2a9bc --out /tmp/report
 
 exit codes: 0 written, 1 a result of the run was wrong, 2 no such run or wrong usage, 5 unreadable,
@@ -35,7 +37,10 @@ or no ok cell (after 1, and after 5 for want of an ok cell, the page is written 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the reports; paths and findings go to stdout, progress to stderr → the exit code."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["history"]:
+        return history.main(given[1:])
+    options = _parser().parse_args(given)
     store = store_folder(options.store)
     try:
         folders = [find_run(name, store) for name in options.runs or ["latest"]]

@@ -1,0 +1,165 @@
+"""A small panel for each cell: its time over the runs, its levels, where and how much they changed.
+
+Every panel has the same two axes, so that panels compare: runs of the machine from left to right,
+and time against the cell's own first level from bottom to top.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
+
+from reports.axes import footnote, footnote_height, heading, heading_height, new_figure, panel
+from reports.history.trends import Change, Machine, Trend
+from reports.style import GREY, PALE, SHADE, quantity
+from results.verdict_text import change_text
+
+TITLE = "Time over the runs of this machine"
+MOST_PANELS = 40
+_COLUMNS, _WIDTH, _HEIGHT = 4, 2.75, 1.25  # inches
+_LEFT, _GAP, _HEAD, _FOOT = 0.65, 0.28, 0.62, 0.45
+_LETTERS = 44
+# Slower and faster: colours that differ in lightness too, and the label has a sign and an arrow.
+_SLOWER, _FASTER, _LEVEL = "#A63600", "#00795A", "#0072B2"
+_LEAST_SPAN = math.log(1.08)
+
+
+def draw(machine: Machine) -> Figure | None:
+    """The panels of the most telling cells; None where no cell was timed."""
+    shown = machine.trends[:MOST_PANELS]
+    if not shown:
+        return None
+    common = _common([trend.name for trend in machine.trends])
+    title = " · ".join([TITLE, machine.device, *([" ".join(common)] if common else [])])
+    rows = math.ceil(len(shown) / _COLUMNS)
+    columns = min(_COLUMNS, len(shown))
+    width = max(_LEFT + columns * (_WIDTH + _GAP), 7.0)
+    notes = _notes(machine, len(shown))
+    foot = _FOOT + footnote_height(notes, width)
+    head = heading_height(title, width)
+    height = head + rows * (_HEIGHT + _HEAD) + foot
+    figure = new_figure(width, height)
+    heading(figure, title)
+    low, high = _limits(shown)
+    for n, trend in enumerate(shown):
+        row, column = divmod(n, _COLUMNS)
+        left = _LEFT + column * (_WIDTH + _GAP)
+        bottom = height - head - (row + 1) * (_HEIGHT + _HEAD) + 0.1
+        axes = panel(figure, left, bottom, _WIDTH, _HEIGHT)
+        _draw_panel(axes, trend, machine, (low, high))
+        _name(axes, trend, common)
+        axes.tick_params(labelleft=column == 0, labelbottom=n + _COLUMNS >= len(shown))
+    footnote(figure, notes)
+    return figure
+
+
+def _draw_panel(axes: Axes, trend: Trend, machine: Machine, limits: tuple[float, float]) -> None:
+    low, high = limits
+    axes.set_xlim(-0.6, len(machine.columns) - 0.4)
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(FixedLocator(_ticks(low, high)))
+    axes.yaxis.set_major_formatter(lambda value, _: _percent(math.exp(value)))
+    last = len(machine.columns) - 1
+    dates = {0: machine.columns[0][1][:10], last: machine.columns[last][1][:10]}
+    axes.set_xticks(list(dates), list(dates.values()), fontsize=8)
+    for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=False):
+        label.set_horizontalalignment(side if len(dates) > 1 else "center")
+    axes.tick_params(labelsize=8, length=2)
+    first_s = {p.part: p.level_s for p in reversed(trend.points)}
+    for before, after in itertools.pairwise(trend.points):
+        if before.part != after.part:
+            axes.axvline((before.column + after.column) / 2, color=PALE, linestyle=(0, (2, 2)))
+    for change in trend.changes:
+        axes.axvspan(change.column_before, change.column, color=SHADE, zorder=0)
+        axes.axvline(
+            (change.column_before + change.column) / 2, color=_colour(change), linewidth=1.2
+        )
+    x = np.array([p.column for p in trend.points])
+    y = np.log([p.time_s / first_s[p.part] for p in trend.points])
+    inside = (y >= low) & (y <= high)
+    axes.plot(x[inside], y[inside], "o", color=GREY, markersize=2.6, alpha=0.75)
+    beyond = np.clip(y[~inside], low, high)
+    axes.plot(x[~inside], beyond, "^", color=GREY, markersize=4, clip_on=False)
+    for part, start_s in first_s.items():
+        own = [p for p in trend.points if p.part == part]
+        steps = np.log([p.level_s / start_s for p in own])
+        axes.step([p.column for p in own], steps, where="mid", color=_LEVEL, linewidth=1.6)
+
+
+def _name(axes: Axes, trend: Trend, common: Sequence[str]) -> None:
+    """Who and what above the panel, and below it the level now and the last change."""
+    words = [word for word in trend.name.replace(",", " ").split() if word not in common]
+    text = " ".join(words) or trend.name.split(" ")[0]
+    text = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+    axes.text(0, 1.21, text, transform=axes.transAxes, fontsize=8.5, fontweight="bold")
+    told = quantity(trend.points[-1].level_s, "s")
+    axes.text(0, 1.06, told, transform=axes.transAxes, fontsize=8, color=GREY)
+    if trend.changes:
+        last = trend.changes[-1]
+        more = f" (+{len(trend.changes) - 1} more)" if len(trend.changes) > 1 else ""
+        arrow = "▲" if last.is_slower else "▼"
+        words_ = f"{arrow} {change_text(last.ratio)} {last.commits}{more}"
+        axes.text(
+            *(1, 1.06, words_),
+            transform=axes.transAxes,
+            fontsize=8,
+            color=_colour(last),
+            ha="right",
+        )
+
+
+def _notes(machine: Machine, shown: int) -> list[str]:
+    notes = [
+        "One dot a run: the lower quartile of its samples (the median on CUDA), the middle of its "
+        "launches; the line is the level between changes, a triangle a run beyond the axis. "
+        "0 % is the cell's first level.",
+        "A change is found by PELT with the L1 cost on logarithms, is 3 % at least and counts from "
+        "its third run on; it began in the shaded commits. A dashed line: the method changed.",
+    ]
+    if shown < len(machine.trends):
+        left = len(machine.trends) - shown
+        notes.append(f"{left} more cells, with smaller changes or none, are in the table alone.")
+    return notes
+
+
+def _limits(trends: Sequence[Trend]) -> tuple[float, float]:
+    """Room for every level, and for nearly every run."""
+    values: list[float] = []
+    for trend in trends:
+        first_s = {p.part: p.level_s for p in reversed(trend.points)}
+        levels = [math.log(p.level_s / first_s[p.part]) for p in trend.points]
+        times = [math.log(p.time_s / first_s[p.part]) for p in trend.points]
+        values += [min(levels), max(levels), *np.quantile(times, [0.1, 0.9])]
+    low, high = min([*values, -_LEAST_SPAN / 2]), max([*values, _LEAST_SPAN / 2])
+    margin = 0.12 * (high - low)
+    return low - margin, high + margin
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    steps = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+    lowest, highest = math.exp(low) - 1, math.exp(high) - 1
+    step = next((s for s in steps if (highest - lowest) / s <= 4.5), 10.0)
+    counts = range(math.ceil(lowest / step), math.floor(highest / step) + 1)
+    return [math.log1p(n * step) for n in counts]
+
+
+def _percent(ratio: float) -> str:
+    return "0 %" if abs(ratio - 1) < 1e-9 else f"{100 * (ratio - 1):+.0f} %".replace("-", "−")
+
+
+def _colour(change: Change) -> str:
+    return _SLOWER if change.is_slower else _FASTER
+
+
+def _common(names: Sequence[str]) -> list[str]:
+    """The words that every cell's name has, where there are several cells."""
+    split = [name.replace(",", " ").split() for name in names]
+    if len(split) < 2:
+        return []
+    return [word for word in split[0][1:] if all(word in words for words in split)]

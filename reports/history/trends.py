@@ -1,0 +1,157 @@
+"""What the trend page tells: of one machine each cell over its runs, its levels, its changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from results.changepoints import ChangePoint
+from results.history import Event, Series, all_series, events
+from results.run import Run
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a cell: `column` counts the machine's runs, `level_s` is its level."""
+
+    column: int
+    run: str
+    utc: str
+    commit: str | None
+    time_s: float
+    level_s: float
+    part: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """A new level, and the runs and commits between which it began.
+
+    Attributes:
+        column: of the first run of the new level; `column_before` of the last run of the old one.
+    """
+
+    column: int
+    column_before: int
+    ratio: float
+    run: str
+    utc: str
+    after_commit: str | None
+    until_commit: str | None
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the new level takes longer."""
+        return self.ratio > 1
+
+    @property
+    def commits(self) -> str:
+        """The commits after the first and up to the second, as git names a range."""
+        ends = (self.after_commit, self.until_commit)
+        return "..".join((commit or "unknown")[:7] for commit in ends)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A cell over the runs: its points oldest first, its changes likewise.
+
+    `parts` is above 1 where the method of measuring changed: levels do not reach across.
+    """
+
+    name: str
+    points: tuple[Point, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def parts(self) -> int:
+        """In how many ways it was measured, one after the other."""
+        return len({point.part for point in self.points})
+
+    @property
+    def since_first(self) -> float:
+        """The level now, as a ratio to the first one of the same method."""
+        same = [point for point in self.points if point.part == self.points[-1].part]
+        return same[-1].level_s / same[0].level_s
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine's trends, the largest changes first, and its events, newest first.
+
+    `columns` are its runs that measured any of the cells: name and time, oldest first.
+    """
+
+    machine_key: str
+    device: str
+    columns: tuple[tuple[str, str], ...]
+    trends: tuple[Trend, ...]
+    events: tuple[Event, ...]
+
+
+def machine_of(runs: Sequence[Run], machine_key: str, is_wanted: Callable[[str], bool]) -> Machine:
+    """The trends of a machine over its runs, of the cells whose name is wanted."""
+    own = [run for run in runs if run.header.machine_key == machine_key]
+    series = [one for one in all_series(own) if is_wanted(one.name)]
+    told = events(series)
+    columns = sorted({(night.utc, night.run) for one in series for night in one.nights})
+    at = {run: column for column, (_, run) in enumerate(columns)}
+    changes: dict[tuple[str, int], list[ChangePoint]] = defaultdict(list)
+    for event in told:
+        for step in event.steps:
+            changes[(step.series.name, step.series.part)].append(step.point)
+    by_name: dict[str, list[Series]] = defaultdict(list)
+    for one in series:
+        by_name[one.name].append(one)
+    trends = [_trend(parts, changes, at) for parts in by_name.values()]
+    newest = max(own, key=lambda run: run.header.created_utc)
+    ceilings = newest.header.ceilings
+    return Machine(
+        machine_key,
+        (ceilings.device_name if ceilings else None) or newest.header.device,
+        tuple((run, utc) for utc, run in columns),
+        tuple(sorted(trends, key=_telling_first)),
+        tuple(told),
+    )
+
+
+def _trend(
+    parts: Sequence[Series],
+    changes: dict[tuple[str, int], list[ChangePoint]],
+    at: dict[str, int],
+) -> Trend:
+    points, found = [], []
+    for one in sorted(parts, key=lambda series: series.part):
+        own = sorted(changes[(one.name, one.part)], key=lambda point: point.index)
+        levels = _levels(one, own)
+        points += [
+            Point(at[n.run], n.run, n.utc, n.commit, n.time_s, level, one.part)
+            for n, level in zip(one.nights, levels, strict=True)
+        ]
+        for point in own:
+            old, new = one.nights[point.index - 1], one.nights[point.index]
+            found.append(
+                Change(
+                    *(at[new.run], at[old.run], point.ratio),
+                    *(new.run, new.utc, old.commit, new.commit),
+                )
+            )
+    return Trend(parts[0].name, tuple(points), tuple(found))
+
+
+def _levels(one: Series, changes: Sequence[ChangePoint]) -> list[float]:
+    """The median between changes, of each night."""
+    times = np.array([night.time_s for night in one.nights])
+    edges = [0, *(point.index for point in changes), len(times)]
+    levels: list[float] = []
+    for a, b in itertools.pairwise(edges):
+        levels += [float(np.exp(np.median(np.log(times[a:b]))))] * (b - a)
+    return levels
+
+
+def _telling_first(trend: Trend) -> tuple:
+    largest = max((abs(np.log(change.ratio)) for change in trend.changes), default=0.0)
+    return (-largest, trend.name)

@@ -1,0 +1,170 @@
+"""`python -m reports history`: each cell over the runs, and the commits at which it changed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from reports.__main__ import main
+from reports.figures import drawing_rules
+from reports.history import trend
+from reports.history.trends import machine_of
+from results.store import list_runs, load_run
+from tests.fake_launches import NAMES, noisy, write_side
+
+NIGHTS, STEP = 14, 9
+
+
+@pytest.fixture
+def nights(tmp_path):
+    """`nights(times, …)` writes a run a night, (nights, cells) seconds, and gives the store."""
+    store = tmp_path / "runs"
+
+    def write(times_s, names=NAMES, **keywords):
+        for night, row in enumerate(times_s):
+            write_side(store, row[None, :], names, day=night + 1, commit=f"{night:07x}", **keywords)
+        return store
+
+    return write
+
+
+def stepped(ratio=1.2, nights=NIGHTS, since=STEP):
+    """Quiet nights of three cells, the second slower since a night."""
+    times = noisy(nights, noise=0.004, base_s=0.02)
+    times[since:, 1] *= ratio
+    return times
+
+
+@pytest.fixture
+def called(tmp_path, capsys):
+    """`called(store, …)` → exit code, stdout, stderr and the folder of what was written."""
+
+    def call(store, *arguments):
+        given = ["history", "--store", str(store), "--out", str(tmp_path / "out"), *arguments]
+        code = main(given)
+        out, err = capsys.readouterr()
+        return code, out, err, tmp_path / "out" / "cpu-0123456789ab"
+
+    return call
+
+
+def test_the_page_names_the_change_and_its_commits(nights, called):
+    code, out, _, folder = called(nights(stepped()))
+    html = (folder / "history.html").read_text(encoding="utf-8")
+    assert code == 0
+    assert "1 cell slower (+20" in out and "commits 0000008..0000009" in out
+    event = re.search(r'<li class="slower">.*?</ul>', html, re.DOTALL)
+    assert event and "since 2026-12-10, commits 0000008..0000009" in event[0]
+    assert "look into it" in event[0] and "chunked B=1,T=63" in event[0]
+    # And in the panel itself.
+    assert re.search(r"▲ \+\d+\.\d % 0000008\.\.0000009<", html)
+
+
+def test_it_opens_offline_and_runs_nothing(nights, called):
+    folder = called(nights(stepped()))[3]
+    html = (folder / "history.html").read_text(encoding="utf-8")
+    assert "<script" not in html and "default-src 'none'" in html
+    outside = re.findall(r'(?:src|href)="(?!#)([^"]+)"', html)
+    assert set(outside) == {"trend.png", "trend.svg", "history.csv"}
+    assert all((folder / name).is_file() for name in outside)
+    assert (folder / "trend.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    ElementTree.parse(folder / "trend.svg")
+
+
+def machine(store, wanted=lambda name: True):
+    runs = [load_run(summary.path) for summary in list_runs(store)]
+    return machine_of(runs, "cpu-0123456789ab", wanted)
+
+
+def test_levels_are_medians_between_changes_and_the_change_lies_between_two_runs(nights):
+    times = stepped()
+    times[4, 1] *= 3
+    found = machine(nights(times)).trends[0]
+    (change,) = found.changes
+    assert found.name.startswith("chunked")
+    assert (change.column_before, change.column, change.commits) == (8, 9, "0000008..0000009")
+    levels = [point.level_s for point in found.points]
+    for part in (slice(0, STEP), slice(STEP, NIGHTS)):
+        assert levels[part] == pytest.approx([np.median(times[part, 1])] * len(levels[part]), 0.01)
+    assert found.since_first == pytest.approx(1.2, rel=0.01)
+
+
+def test_a_panel_marks_the_change_and_a_run_beyond_its_axis(nights):
+    times = stepped()
+    times[4, 0] *= 9
+    shown = machine(nights(times))
+    with drawing_rules():
+        figure = trend.draw(shown)
+        assert figure is not None
+        assert len(figure.axes) == 3
+        first = figure.axes[0]
+        verticals = [line for line in first.lines if np.array_equal(line.get_ydata(), [0, 1])]
+        assert [np.asarray(line.get_xdata())[0] for line in verticals] == [8.5]
+        naive = next(
+            axes for axes in figure.axes if any("naive" in t.get_text() for t in axes.texts)
+        )
+        (beyond,) = [line for line in naive.lines if line.get_marker() == "^"]
+        assert np.array_equal(beyond.get_xdata(), [4])
+        assert [axes.get_ylim() for axes in figure.axes] == [first.get_ylim()] * 3
+
+
+def test_a_panel_for_each_of_many_cells_and_the_rest_in_the_table(nights, called):
+    names = [f"naive T={n},H=1,d_h=8" for n in range(1, 46)]
+    folder = called(nights(noisy(6, 45, base_s=0.02), names))[3]
+    html = (folder / "history.html").read_text(encoding="utf-8")
+    assert html.count("<tr>") == 46 and "5 more cells" in html
+    svg = (folder / "trend.svg").read_text(encoding="utf-8")
+    assert len(re.findall(r">naive T=\d+<", svg)) == trend.MOST_PANELS
+
+
+def test_times_by_another_method_are_not_set_against_each_other(nights, called):
+    def warmer(header):
+        header["settings"]["warmup_s"] = 0.5
+
+    times = stepped(1.4, since=7)
+    store = nights(times[:7])
+    for night in range(7, NIGHTS):
+        write_side(store, times[night : night + 1], day=night + 1, commit="c", change=warmer)
+    code, out, _, folder = called(store, "--machine", "cpu-0123456789ab")
+    html = (folder / "history.html").read_text(encoding="utf-8")
+    assert code == 0 and "no change of level" in out
+    assert "measured in 2 ways" in html
+    assert {point.part for t in machine(store).trends for point in t.points} == {1, 2}
+
+
+def test_too_few_runs_say_so(nights, called):
+    code, out, _, folder = called(nights(stepped(nights=4, since=2)))
+    assert code == 0 and "3 cells, 4 runs" in out
+    assert "needs 6 runs" in (folder / "history.html").read_text(encoding="utf-8")
+
+
+def test_the_csv_has_every_run_in_seconds(nights, called):
+    times = stepped()
+    folder = called(nights(times), "--cells", "chunked *")[3]
+    rows = list(csv.DictReader(io.StringIO((folder / "history.csv").read_text("utf-8"))))
+    assert [float(row["time_s"]) for row in rows] == pytest.approx(list(times[:, 1]), rel=1e-9)
+    assert rows[STEP]["commit"] == "0000009" and {row["method"] for row in rows} == {"1"}
+
+
+def test_json_is_complete_and_codes_tell(nights, called, tmp_path):
+    code, out, _, folder = called(nights(stepped()), "--json")
+    told = json.loads(out)
+    assert (code, told["cells"], told["runs"]) == (0, 3, NIGHTS)
+    assert told["page"] == str(folder / "history.html") and len(told["files"]) == 4
+    assert "commits 0000008..0000009" in told["events"][0]
+    assert called(tmp_path / "none")[0] == 5
+    code, _, err, _ = called(tmp_path / "runs", "--machine", "other")
+    assert code == 2 and "cpu-0123456789ab" in err
+    assert called(tmp_path / "runs", "--cells", "nosuch *")[0] == 5
+
+
+def test_what_a_brought_kernel_is_called_cannot_become_markup(nights, called):
+    names = ("<b>x</b>&y T=64,H=1,d_h=8", *NAMES[1:])
+    html = (called(nights(stepped(), names))[3] / "history.html").read_text(encoding="utf-8")
+    assert "<b>x</b>" not in html and "&lt;b&gt;x&lt;/b&gt;&amp;y" in html
