@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 import textwrap
@@ -11,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.history import command as history
 from reports.markdown import markdown
 from reports.next_steps import next_steps
 from reports.rows import status_counts
@@ -22,12 +22,18 @@ from results.store import RunNotFound, find_run, load_run, store_folder
 
 WRONG, USAGE, BROKEN = 1, 2, 5
 OUT = Path(__file__).parent / "out"
+# What has a page, a table or a text of its own, by the module whose `main` makes it.
+COMMANDS = {
+    "explain": "reports.explain_command",
+    "history": "reports.history.command",
+}
 _TELL_AFTER_S = 2.0
 
 _EXAMPLES = """\
+commands of their own, each with --help: {commands}
+
 examples:
   python -m reports
-  python -m reports history
   python -m reports 20261129T193000Z-3f2a9bc --out /tmp/report
 
 exit codes: 0 written, 1 a result of the run was wrong, 2 no such run or wrong usage, 5 unreadable,
@@ -38,8 +44,8 @@ or no ok cell (after 1, and after 5 for want of an ok cell, the page is written 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the reports; paths and findings go to stdout, progress to stderr → the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["history"]:
-        return history.main(given[1:])
+    if given and given[0] in COMMANDS:
+        return importlib.import_module(COMMANDS[given[0]]).main(given[1:])
     options = _parser().parse_args(given)
     store = store_folder(options.store)
     try:
@@ -152,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m reports",
         description="Write a run as one HTML page that opens offline, figures as PNG and SVG, "
         "report.md and points.csv. Needs no torch.",
-        epilog=_EXAMPLES,
+        epilog=_EXAMPLES.format(commands=", ".join(COMMANDS)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

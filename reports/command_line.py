@@ -1,0 +1,73 @@
+"""What the commands of `python -m reports` share: a parser, a run by its name, and complaints."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import wraps
+
+from results.reading import SchemaError
+from results.run import Run
+from results.store import RunNotFound, find_run, load_run, store_folder
+
+WRONG, USAGE, INCOMPARABLE, BROKEN = 1, 2, 4, 5
+
+
+class CommandMistake(Exception):
+    """What was typed cannot be done: the message says what can, `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def command_parser(
+    name: str, does: str, *examples: str, codes: str, json_help: str = "print JSON, complete"
+) -> argparse.ArgumentParser:
+    """A command's parser with its examples and exit codes, `--store` and `--json`."""
+    lines = "\n".join(f"  python -m reports {name} {example}".rstrip() for example in examples)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m reports {name}",
+        description=f"{does} Needs no torch.",
+        epilog=f"examples:\n{lines}\n\nexit codes: {codes}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--store",
+        metavar="FOLDER",
+        help="the folder of runs (default: $ATTNBENCH_STORE, or results/runs of this checkout)",
+    )
+    parser.add_argument("--json", action="store_true", help=json_help)
+    return parser
+
+
+def open_run(name: str, store: str | None, kind: str | None = "timed") -> Run:
+    """The run that is called so.
+
+    Raises:
+        CommandMistake: there is none (2), or it cannot be read (5), or it is of another kind (2).
+    """
+    try:
+        run = load_run(find_run(name, store_folder(store), kind=kind))
+    except RunNotFound as error:
+        raise CommandMistake(str(error)) from None
+    except (SchemaError, OSError) as error:
+        raise CommandMistake(str(error), BROKEN) from None
+    if kind is not None and run.header.kind != kind:
+        raise CommandMistake(f"{run.name} is a {run.header.kind} run: this is told of times alone")
+    return run
+
+
+def complaining(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with its mistakes told on stderr → its exit code."""
+
+    @wraps(command)
+    def told(*arguments: object) -> int:
+        try:
+            return command(*arguments)
+        except CommandMistake as error:
+            print(f"reports: {error}", file=sys.stderr)
+            return error.code
+
+    return told
