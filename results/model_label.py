@@ -1,7 +1,8 @@
 """The label of a series of the sweep over models, read back: which model, phase, part and length.
 
-`suites/bench_models.py` writes it: "llama-2-70b GQA-8, prefill layer, T 64 of 4096", where 64 is
-the length that was measured and 4096 the model's own, left out where both are one.
+`suites/bench_models.py` writes it: "llama-2-70b GQA-8, prefill layer, T 64 of 4096, 16 of 64
+heads", where 64 is the length that was measured and 4096 the model's own, left out where both are
+one, and so are the heads.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ PHASES = ("prefill", "decode")
 PARTS = ("layer", "core")
 _LABEL = re.compile(
     rf"(?P<model>\S+) (?P<variant>.+), (?P<phase>{'|'.join(PHASES)}) (?P<part>{'|'.join(PARTS)}), "
-    r"T (?P<T>\d+)(?: of (?P<own_T>\d+))?"
+    r"T (?P<T>\d+)(?: of (?P<own_T>\d+))?(?:, (?P<H>\d+) of (?P<own_H>\d+) heads)?"
 )
 
 
 @dataclass(frozen=True)
 class ModelLabel:
-    """What a series measures: `variant` is "MHA", "GQA-8 window 4096" and the like."""
+    """What a series measures: `variant` is "MHA", "GQA-8 window 4096" and the like.
+
+    `ranks` is how many tensor-parallel ranks the layer's heads are divided among; 1: all are here.
+    """
 
     model: str
     variant: str
@@ -27,6 +31,7 @@ class ModelLabel:
     part: str
     T: int
     own_T: int
+    ranks: int = 1
 
     @property
     def row(self) -> str:
@@ -45,4 +50,6 @@ def read_label(series: str) -> ModelLabel | None:
         return None
     T = int(found["T"])
     own_T = int(found["own_T"] or T)
-    return ModelLabel(found["model"], found["variant"], found["phase"], found["part"], T, own_T)
+    ranks = int(found["own_H"] or 1) // int(found["H"] or 1)
+    names = {name: found[name] for name in ("model", "variant", "phase", "part")}
+    return ModelLabel(**names, T=T, own_T=own_T, ranks=ranks)

@@ -3,7 +3,9 @@
 Every row of `impls/layer/models.csv`: its core and its whole layer, for a prompt (prefill) and for
 one token more (decode, with a KV cache; an encoder has none). Each at full width and at the model's
 own length; on a CPU the length is halved until the work is affordable, and the series says so,
-"T 128 of 4096". A model whose layers differ in their window has a row for each kind.
+"T 128 of 4096". A layer with more weights than a CPU has time for is one tensor-parallel rank of
+it: d_model stays, the heads are divided, "8 of 64 heads". A model whose layers differ in their
+window has a row for each kind.
 """
 
 from collections.abc import Callable
@@ -21,10 +23,10 @@ AXIS = "models"
 BUDGETS = ("default", "full")
 CPU_DTYPES = ("bfloat16",)
 # FLOP a call of core and of layer at most: some hundredths of a second.
-MOST_FLOP = {"cpu": (2e9, 10e9), "cuda": (1e14, 1e14)}
+MOST_FLOP = {"cpu": (2e9, 5e9), "cuda": (1e14, 1e14)}
 SHORTEST_T = 16
-# Rungs a turn, of which each series has one: more than others take, so that every model has a row.
-FIRST = 6
+# Weights of a layer at most: drawn anew for every look, 100 MB a second or two.
+MOST_WEIGHTS = {"cpu": 50_000_000, "cuda": None}
 # What a GPU is filled with: tokens of a prompt, and sequences that each want one more.
 TOKENS, SEQUENCES = 16384, 32
 
@@ -59,18 +61,19 @@ def _series(
     make: Callable[[str, str, LayerShape, int], Problem],
 ) -> Series:
     own_T = T = model.typical_T
-    problem = _part(make(device, dtype, layer, T), part)
-    while T >= 2 * SHORTEST_T and _flop(problem) > MOST_FLOP[device][part == "layer"]:
+    rank = _rank(layer, MOST_WEIGHTS[device]) if part == "layer" else layer
+    while T >= 2 * SHORTEST_T and not _is_affordable(make(device, dtype, rank, T), device, part):
         T //= 2
-        problem = _part(make(device, dtype, layer, T), part)
+    problem = _part(make(device, dtype, rank, T), part)
     window = f" window {layer.window}" if layer.window else ""
     phase = make.__name__.lstrip("_")
     length = f"T {T}" if own_T == T else f"T {T} of {own_T}"
-    label = f"{model.name} {layer.variant}{window}, {phase} {part}, {length}"
+    heads = "" if rank.H == layer.H else f", {rank.H} of {layer.H} heads"
+    label = f"{model.name} {layer.variant}{window}, {phase} {part}, {length}{heads}"
     return Series(
         label,
         (problem,),
-        FIRST,
+        is_due=True,
         implementations=_best(device, problem),
         # A row each for a hundred problems, whose weights are drawn anew for every look.
         is_looked_at_again=device != "cpu",
@@ -96,8 +99,26 @@ def _part(layer: Problem, part: str) -> Problem:
     return core_of(layer) if part == "core" else layer
 
 
-def _flop(problem: Problem) -> int:
-    return cost.flop(problem) if problem.around is None else layer_work.flop(problem)
+def _is_affordable(layer: Problem, device: str, part: str) -> bool:
+    """Whether this part of the layer is; of a whole layer its core must be so too."""
+    most_core, most_layer = MOST_FLOP[device]
+    is_core_affordable = cost.flop(core_of(layer)) <= most_core
+    return is_core_affordable and (part == "core" or layer_work.flop(layer) <= most_layer)
+
+
+def _rank(layer: LayerShape, most_weights: int | None) -> LayerShape:
+    """The layer with its heads halved until its weights are few enough: a tensor-parallel rank.
+
+    Each rank has its share of query heads and of kv heads, a single kv head whole (Shoeybi et al.,
+    2019, section 3; Pope et al., 2022, section 3.3); a latent is whole in each.
+    """
+    while most_weights and weights(layer) > most_weights and layer.H % 2 == 0:
+        H = layer.H // 2
+        H_kv = H if layer.latent else max(1, layer.H_kv // 2)
+        if H % H_kv or (layer.H_kv > 1 and layer.H_kv % 2):
+            break
+        layer = replace(layer, H=H, H_kv=H_kv)
+    return layer
 
 
 def _best(device: str, problem: Problem) -> tuple[str, ...] | None:

@@ -68,17 +68,17 @@ def test_on_a_cpu_a_call_is_affordable_and_twice_the_length_would_not_be():
     """Counted here from the layer's weights, independently of the sweep's own count."""
     most_core, most_layer = bench_models.MOST_FLOP["cpu"]
     for label, line in labelled("cpu", "bfloat16"):
-        core = line.problems[0].with_(around=None)
-        weights = layer_cost.weights(models()[label.model].shape.layer)
+        (problem,) = line.problems
+        core = problem.with_(around=None)
+        weights = layer_cost.weights(problem.around.shape) if problem.around else 0
 
-        def flop(times, core=core, weights=weights, is_layer=label.part == "layer"):
+        def is_affordable(times, core=core, weights=weights):
             T_q = core.T_q if core.T_q == 1 else times * core.T_q
-            longer = core.with_(T_q=T_q, T_kv=times * core.T_kv)
-            return cost.flop(longer) + is_layer * 2 * T_q * weights
+            core_flop = cost.flop(core.with_(T_q=T_q, T_kv=times * core.T_kv))
+            return core_flop <= most_core and core_flop + 2 * T_q * weights <= most_layer
 
-        most = most_core if label.part == "core" else most_layer
-        assert flop(1) <= most or label.T < 2 * bench_models.SHORTEST_T
-        assert label.own_T == label.T or flop(2) > most, label
+        assert is_affordable(1) or label.T < 2 * bench_models.SHORTEST_T
+        assert label.own_T == label.T or not is_affordable(2), label
 
 
 def test_full_width_is_kept_whatever_the_length():
@@ -87,8 +87,31 @@ def test_full_width_is_kept_whatever_the_length():
         (problem,) = line.problems
         if problem.around is not None:
             assert problem.around.shape.d_model == shape.d_model
-            assert problem.around.shape.H == shape.H
-        assert problem.H == shape.H and problem.B == 1
+            assert problem.around.shape.d_h == shape.d_h
+        assert problem.H * label.ranks == shape.H and problem.B == 1
+
+
+def test_a_layer_too_heavy_for_a_cpu_is_one_rank_of_it():
+    """Megatron's division: each rank has H / ranks heads, and at least one kv head."""
+    found = {
+        (label.model, label.phase, label.part): (label, line.problems[0])
+        for label, line in labelled("cpu", "bfloat16")
+    }
+    for model, ranks, H, H_kv in (
+        ("gpt-3-175b", 16, 6, 6),
+        ("llama-2-70b", 4, 16, 2),
+        ("palm-540b", 16, 3, 1),
+        ("deepseek-v2", 4, 32, 32),
+        ("bert-large", 1, 16, 16),
+        ("mistral-7b", 1, 32, 8),
+    ):
+        label, problem = found[model, "prefill", "layer"]
+        assert label.ranks == ranks and problem.around is not None
+        assert (problem.around.shape.H, problem.around.shape.H_kv) == (H, H_kv)
+        assert found[model, "prefill", "core"][0].ranks == 1
+    most = bench_models.MOST_WEIGHTS["cpu"]
+    assert all(layer_cost.weights(p.around.shape) <= most for _, p in found.values() if p.around)
+    assert all(label.ranks == 1 for label, _ in labelled("cuda", "bfloat16"))
 
 
 def test_a_window_is_kept_where_it_hides_a_key_and_nowhere_else():

@@ -33,7 +33,7 @@ SUITE = "models"
 PHASES = {"prefill": "prefill, a whole prompt", "decode": "decode, one token with a KV cache"}
 PARTS = {"layer": ("#0072B2", "#0072B2"), "core": ("#E69F00", "#946500")}
 
-BARS, WORDS = 2.6, 3.1  # inches
+BARS, WORDS = 2.6, 3.4  # inches
 ROW, HEAD, FOOT = 0.42, 0.62, 0.62
 # Where each column of words stands, in widths of a panel from its left edge.
 _COLUMNS = {"time": 1 + 0.72 / BARS, "share": 1 + 1.2 / BARS, "length": 1 + 1.32 / BARS}
@@ -158,6 +158,8 @@ def _draw_bar(axes: Axes, bar: Bar, point: Point, part: str, y: float) -> None:
     length = f"T {count_name(bar.label.T)}"
     if bar.label.own_T != bar.label.T:
         length += f" of {count_name(bar.label.own_T)}"
+    if bar.label.ranks > 1:
+        length += f", 1/{bar.label.ranks} of heads"
     _write(axes, _COLUMNS["time"], y, quantity(time_s, "s"), ha="right", color=ink, gid=label)
     bold = {"fontweight": "bold", "gid": label}
     _write(axes, _COLUMNS["share"], y, share, ha="right", color=ink, **bold)
@@ -207,6 +209,10 @@ def _notes(bars: Sequence[Bar]) -> list[str]:
         "the part of it that was reached. A layer is projections, core and output projection.",
         "T 128 of 4k: shorter than the model's own length, at full width."
         if any(bar.label.own_T != bar.label.T for bar in bars)
+        else "",
+        "1/8 of heads: of a layer too large for here, one of 8 tensor-parallel ranks; its d_model "
+        "is whole."
+        if any(bar.label.ranks > 1 for bar in bars)
         else "",
         f"Hollow: flagged, left out of every ratio ({flagged})." if flagged else "",
     ]

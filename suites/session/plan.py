@@ -93,9 +93,10 @@ def decide(
 
     Problems are taken in turn from every series, first rungs first, until the budget is spent; a
     cell that alone is too long, or asks for more memory than there is, is skipped. A long budget
-    is for every sweep: each has an equal share first, and what it leaves is for all. Those that
-    compile get the largest of the problems so chosen, where they tell most. What an implementation
-    cannot do costs nothing and stays in the plan: its cell says why.
+    is for every sweep: what is due comes first, then each sweep's equal share of the rest, and
+    what that leaves is for all. Those that compile get the largest of the problems so chosen, where
+    they tell most. What an implementation cannot do costs nothing and stays in the plan: its cell
+    says why.
     """
     plan = {id(c): Planned(c, "run", None, 0.0) for c in cells}
     able = [c for c in cells if not _cannot(c, device, unavailable)]
@@ -144,12 +145,15 @@ def _spend(
 def _in_shares(
     cells: Sequence[Cell], limit_s: float, estimate: Callable[[Cell, bool], float]
 ) -> list[Cell]:
-    """The cells that an equal share of `limit_s` for each sweep has room for, then the others."""
-    share_s = limit_s / max(1, len({cell.suite for cell in cells}))
+    """What is due, the cells that an equal share for each sweep has room for, then the others."""
+    due = [cell for cell in cells if cell.is_due]
+    others = [cell for cell in cells if not cell.is_due]
+    due_s = sum(estimate(cell, True) for cell in due)
+    share_s = max(0.0, limit_s - due_s) / max(1, len({cell.suite for cell in others}))
     spent_s: dict[str, float] = defaultdict(float)
     chosen: set[Problem] = set()
-    within, beyond = [], []
-    for cell in cells:
+    within, beyond = due, []
+    for cell in others:
         estimate_s = estimate(cell, cell.problem not in chosen)
         if spent_s[cell.suite] + estimate_s <= share_s:
             spent_s[cell.suite] += estimate_s

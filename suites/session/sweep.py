@@ -22,7 +22,8 @@ class Series:
     and a sweep over H starts with its middle and ends. Series take turns, `rungs_per_turn` problems
     of each. `budgets` are those the series takes part in; None: all that its bench file does.
     `implementations` are those it is measured with where the user names none; None: all. A series
-    of many rows that are not ranked may do without the further looks at short cells (see `looks`).
+    that `is_due` is one row of a table that wants all of them, and comes before the sweeps' shares
+    of a long budget; it may do without the further looks at short cells (see `looks`).
     """
 
     label: str
@@ -31,6 +32,7 @@ class Series:
     budgets: tuple[str, ...] | None = None
     implementations: tuple[str, ...] | None = None
     is_looked_at_again: bool = True
+    is_due: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Cell:
     series: str
     rungs_per_turn: int = 1
     is_looked_at_again: bool = True
+    is_due: bool = False
 
     @property
     def key(self) -> str:
@@ -102,6 +105,7 @@ def cells(
             line.label,
             line.rungs_per_turn,
             line.is_looked_at_again,
+            line.is_due,
         )
         for line in series
         for problem in line.problems
