@@ -19,7 +19,7 @@ from results.side import Side, SideMistake
 from results.side_names import read_side
 from results.spreads import read_spreads
 from results.verdict import BROKEN, NOT_COMPARABLE, PASS, USAGE, Comparison, exit_code
-from results.verdict_ci import github_lines, junit
+from results.verdict_ci import github_lines, junit, open_metrics
 from results.verdict_markdown import markdown
 from results.verdict_record import comparison_record
 from results.verdict_table import print_comparison
@@ -134,6 +134,8 @@ def _tell(
         Path(options.junit).write_text(junit(found, code), encoding="utf-8")
     if options.markdown:
         Path(options.markdown).write_text(markdown(found, code), encoding="utf-8")
+    if options.metrics:
+        Path(options.metrics).write_text(open_metrics(found), encoding="utf-8")
     if options.json:
         record = {"command": options.command, "exit_code": code, "conclusion": last}
         record |= comparison_record(found, {name: one.commit for name, one in sides.items()})

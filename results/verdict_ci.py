@@ -1,11 +1,11 @@
-"""A comparison for CI: JUnit, one test case a cell, and GitHub's error lines."""
+"""A comparison for CI: JUnit, one test case a cell, GitHub's error lines and OpenMetrics."""
 
 from __future__ import annotations
 
 import re
 from xml.etree import ElementTree
 
-from results.verdict import Comparison, Verdict
+from results.verdict import VERDICTS, Comparison, Verdict
 from results.verdict_text import conclusion, sentence
 
 # GitHub shows ten annotations of a kind and step.
@@ -57,6 +57,34 @@ def github_lines(comparison: Comparison, code: int) -> list[str]:
         left = len(lines) - MOST_LINES + 1
         lines[MOST_LINES - 1 :] = [_error("gate", f"and {left} more: see the table")]
     return lines
+
+
+def open_metrics(comparison: Comparison) -> str:
+    """Text of OpenMetrics 1.0: cells by verdict, and of each cell the ratio and head's time.
+
+    What is not known has no line.
+    """
+    lines = ["# TYPE attnbench_cells gauge"]
+    for verdict in VERDICTS:
+        n = comparison.counts.get(verdict, 0)
+        lines.append(f"attnbench_cells{_labels(verdict=verdict)} {n}")
+    figures = (("attnbench_ratio", "ratio"), ("attnbench_time_seconds", "head_s"))
+    for metric, field in figures:
+        lines.append(f"# TYPE {metric} gauge")
+        for one in sorted(comparison.verdicts, key=lambda one: one.name):
+            value = getattr(one, field)
+            if value is not None:
+                lines.append(f"{metric}{_labels(cell=one.name)} {value:.6g}")
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _labels(**named: str) -> str:
+    written = []
+    for name, text in named.items():
+        for mark, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n")):
+            text = text.replace(mark, escaped)
+        written.append(f'{name}="{text}"')
+    return f"{{{','.join(written)}}}"
 
 
 def _outcome(one: Verdict) -> str | None:

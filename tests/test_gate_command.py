@@ -205,3 +205,16 @@ def test_one_column_has_one_unit(bench):
     ]
     shown = {line.split()[0]: line for line in lines if line.startswith(("naive", "sdpa_flash"))}
     assert " 0.0000123 " in shown["naive"] and " 2107 " in shown["sdpa_flash"]
+
+
+def test_metrics_are_told_as_open_metrics(bench):
+    base, head = bench.write(noisy(25)), bench.write(slower(1.5))
+    file = bench.folder / "metrics.txt"
+    assert bench.call("gate", base, head, "--metrics", file) == 1
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert lines[-1] == "# EOF"
+    assert 'attnbench_cells{verdict="regressed"} 1' in lines
+    assert 'attnbench_cells{verdict="broken"} 0' in lines
+    (ratio,) = [line for line in lines if line.startswith('attnbench_ratio{cell="chunked ')]
+    assert float(ratio.rsplit(" ", 1)[1]) == pytest.approx(1.5, rel=0.02)
+    assert sum(line.startswith("attnbench_time_seconds{") for line in lines) == 3
