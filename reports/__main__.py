@@ -26,6 +26,7 @@ OUT = Path(__file__).parent / "out"
 COMMANDS = {
     "explain": "reports.explain_command",
     "history": "reports.history.command",
+    "reference": "reports.reference_command",
 }
 _TELL_AFTER_S = 2.0
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from impls.interface.cost import cost
 from reports.axes import (
     draw_whiskers,
     footnote,
@@ -24,8 +25,9 @@ from reports.labels import Board
 from reports.legend import LEGEND_IN, choose, draw_legend
 from reports.owners import part_of
 from reports.points import Point, points
+from reports.reference import Published, of_device
 from reports.roofs import Roofs, draw_roofs, name_roofs, roofs_of
-from reports.style import REST, Look, Unit, count_name, plain, quantity, unit_for
+from reports.style import GREY, REST, Look, Unit, count_name, plain, quantity, unit_for
 from reports.sweep import Pen
 from reports.sweep_figure import method_notes, rows_of, title_line
 from results.run import Run
@@ -52,7 +54,9 @@ def draw(run: Run) -> Figure | None:
     cell_in = LEFT + WIDTH + RIGHT
     width = max(len(row) for row in rows) * cell_in + (LEGEND_IN if many else 0)
     all_roofs = [roofs_of(run, facet) for facet in panels]
+    published = [_published(run, facet) for facet in panels]
     notes = [*_notes(run, panels, all_roofs), undrawn_note(undrawn)]
+    notes += _sources([row for rows in published for row in rows])
     title = title_line("Attention", run, found, constants(found))
     head = heading_height(title, width)
     height = head + len(rows) * (HEAD + HEIGHT + FOOT) + footnote_height(notes, width)
@@ -62,8 +66,10 @@ def draw(run: Run) -> Figure | None:
         for j, facet in enumerate(row):
             bottom = height - head - (i + 1) * (HEAD + HEIGHT + FOOT) + FOOT
             axes = panel(figure, j * cell_in + LEFT, bottom, WIDTH, HEIGHT)
-            limits = _limits(row, [roofs_of(run, neighbour) for neighbour in row])
+            beside = [one for neighbour in row for one in _published(run, neighbour)]
+            limits = _limits(row, [roofs_of(run, neighbour) for neighbour in row], beside)
             _draw_panel(axes, facet, roofs_of(run, facet), pen, limits, with_names=not many)
+            _draw_published(axes, _published(run, facet))
     if many:
         draw_legend(figure, panels, pen, left_in=width - LEGEND_IN)
     footnote(figure, notes)
@@ -99,6 +105,33 @@ def _draw_panel(
     if with_names:
         for series in sorted(facet.series, key=lambda s: len(s.points)):
             _name_series(board, facet, series, pen.look(series))
+
+
+def _published(run: Run, facet: Facet) -> list[Published]:
+    """What was published of this device and of a problem and pass that the panel has a point of."""
+    shown = {(p.problem.with_(layout="bhtd"), p.pass_) for p in facet.points}
+    return [row for row in of_device(run) if (row.problem, row.pass_) in shown]
+
+
+def _draw_published(axes: Axes, rows: Sequence[Published]) -> None:
+    """Hollow diamonds at the compulsory bytes, FLOP counted exactly like the points beside them."""
+    for row in rows:
+        intensity = cost(row.problem, row.pass_).intensity
+        mark = axes.plot([intensity or 0.0], [_exact_flop_per_s(row)])
+        mark[0].set(marker="D", markersize=5, markerfacecolor="none", markeredgecolor=GREY)
+        mark[0].set(zorder=3, gid="published")
+
+
+def _exact_flop_per_s(row: Published) -> float:
+    return cost(row.problem, row.pass_).flop / row.time_s
+
+
+def _sources(rows: Sequence[Published]) -> list[str]:
+    if not rows:
+        return []
+    names = ", ".join(dict.fromkeys(row.implementation for row in rows))
+    sources = "; ".join(dict.fromkeys(row.source for row in rows))
+    return [f"Hollow grey diamonds: published for this device ({names}), not measured: {sources}."]
 
 
 def _tick(value: float, unit: Unit) -> str:
@@ -158,12 +191,15 @@ def _name_series(board: Board, facet: Facet, series: Series, look: Look | None) 
     board.put(series.name, spots, anchor, tail=span, owner=series.name, **look_of_text)
 
 
-def _limits(row: Sequence[Facet], roofs: Sequence[Roofs]) -> tuple[float, float, float, float]:
+def _limits(
+    row: Sequence[Facet], roofs: Sequence[Roofs], published: Sequence[Published]
+) -> tuple[float, float, float, float]:
     """X and y limits that hold the points, the ridges and the roofs of one row of panels."""
     found: list[Point] = [point for facet in row for point in facet.points]
     xs = [p.intensity for p in found] + [x for r in roofs for x in r.ridges.values()]
     ys = [p.flop_per_s for p in found]
-    tops = [y for r in roofs for y in r.tops] + ys
+    # Of what was published the fastest may lie above all that was reached here.
+    tops = [y for r in roofs for y in r.tops] + ys + [_exact_flop_per_s(row) for row in published]
     return (
         min(xs) / 2.5,
         max(xs) * 2,
