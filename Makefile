@@ -82,8 +82,9 @@ test: check ## check, then the tests that are not slow
 test-all: check ## check, then every test
 	$(PYTHON) -m pytest $(BESIDE)
 
-numbers: $(READY) ## the tables of docs/gate.md, anew from tests/data
+numbers: $(READY) ## the tables of docs/gate.md, anew from tests/data and ten launches
 	$(PYTHON) -m tests.gate_numbers
+	$(PYTHON) -m tests.allocator_launches
 
 # The oldest Triton of pyproject.toml's range, and the numpy that its interpreter needs.
 TRITON ?= 3.6.0
