@@ -68,7 +68,8 @@ def _smaller(svg: str) -> str:
 def _smaller_tag(tag: str) -> str:
     """One tag in fewer letters; the text between tags is never touched."""
     tag = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", tag)
-    tag = re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m.group()):.2f}", tag)
+    tag = re.sub(r"-?\d{2,}\.\d{2,}", lambda m: f"{float(m.group()):.1f}", tag)
+    tag = re.sub(r"-?\d\.\d{3,}", lambda m: f"{float(m.group()):.2f}", tag)
     tag = tag.replace("font-family: 'DejaVu Sans'; ", "").replace("text-anchor: start; ", "")
     return re.sub(r"\s+", " ", tag).replace("; ", ";").replace(": ", ":")
 

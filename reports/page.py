@@ -128,11 +128,12 @@ def told(
 
         def fitness(
             figure: Drawn, ids: set[str] = ids, asked: set[str] = asked, about: str = one.about
-        ) -> tuple[int, bool, int]:
+        ) -> tuple[bool, bool, int, int]:
             marked = drawn[figure.name]
             # A figure whose marks are no points, a breakdown's bars, is known by its suite.
             n_shown = len(ids & marked) or int(not marked and bool(asked & {*figure.suites}))
-            return (n_shown, bool(about) and figure.about == about, -len(marked))
+            is_about = bool(about) and figure.about == about
+            return (n_shown > 0, n_shown > 0 and is_about, n_shown, -len(marked))
 
         best = max(figures, key=fitness, default=None)
         name = best.name if best and fitness(best)[0] else ""

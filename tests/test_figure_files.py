@@ -55,7 +55,7 @@ def test_figures_need_no_display_no_home_and_no_backend(tmp_path):
     done = in_a_child(code, tmp_path, MPLBACKEND="module://nope", HOME="/dev/null/none")
     assert done.returncode == 0, done.stderr
     kinds = sorted(path.suffix for path in (tmp_path / "out").glob("*/*"))
-    assert kinds.count(".png") == kinds.count(".svg") == 3
+    assert kinds.count(".png") == kinds.count(".svg") == 5
 
 
 @pytest.mark.parametrize("backend", ["TkAgg", "nonsense"])

@@ -73,8 +73,10 @@ def test_the_page_needs_nothing_from_outside(default_page):
     read = Reader(default_page)
     assert read.open == []
     fetched = re.findall(r'(?:src|href|action)="(?!#)([^"]*)"|url\((?!#)([^)]*)\)', default_page)
-    figures = ("roofline", "latency", "memory")
-    beside = {"points.csv"} | {f"{f}.{k}" for f in figures for k in ("png", "svg")}
+    figures = ("roofline", "latency", "speed_up", "winners", "error_speed", "distribution")
+    beside = {"points.csv", "memory.png", "memory.svg"} | {
+        f"{f}.{k}" for f in figures for k in ("png", "svg")
+    }
     assert {a or b for a, b in fetched} == beside
     assert set(re.findall(r"https?://[^\"' <)]+", default_page)) <= {
         "http://www.w3.org/2000/svg",
@@ -93,7 +95,7 @@ def test_table_and_figures_stand_without_scripts(default_run, default_page):
     read = Reader(still)
     rows = re.findall(r'<tr id="r\d+"', still)
     without = sum(default_run.counts[s] for s in ("unavailable", "unsupported", "skipped"))
-    assert len(rows) == len(default_run.cells) - without and read.count("svg") == 3
+    assert len(rows) == len(default_run.cells) - without and read.count("svg") == 7
     assert "hidden" in dict(read.tags[[t for t, _ in read.tags].index("form")][1])
 
 
@@ -153,7 +155,8 @@ def test_findings_lead_to_the_figure_that_shows_them(default_page):
     told = re.findall(r"<li>([^<]*) <a class=\"soft\" href=\"#figure-(\w+)\"", default_page)
     (closest,) = (figure for sentence, figure in told if "closest to its" in sentence)
     (causal,) = (figure for sentence, figure in told if sentence.startswith("Causal"))
-    assert (closest, causal) == ("roofline", "latency")
+    (fastest,) = (figure for sentence, figure in told if "is the fastest of" in sentence)
+    assert (closest, causal, fastest) == ("roofline", "latency", "speed_up")
     assert 3 <= default_page.count("data-rows=") <= 7
 
 
@@ -216,14 +219,14 @@ def test_further_columns_wait_behind_a_box_that_works_without_scripts(default_pa
 
 
 def test_figures_link_to_their_full_size(default_page):
-    assert default_page.count('.png">Full size (PNG)</a>') == 3
+    assert default_page.count('.png">Full size (PNG)</a>') == 7
 
 
 def test_the_page_stays_below_a_megabyte_at_500_cells(tmp_path):
     """Twelve implementations, two dtypes, full and causal: more than a `default` run has."""
     records = [
         cell(
-            f"implementation_{i}",
+            f"implementation_{i}" if i else "naive",
             Problem(B=1, T_q=T, T_kv=T, H=8, d_h=64, causal=causal, dtype=dtype),
             1e-8 * T * T * (3 + i),
             ran=["aten::_scaled_dot_product_flash_attention_for_cpu"],

@@ -44,6 +44,12 @@ def test_the_newest_run_is_written_and_its_paths_are_printed(call, tmp_path, cap
         "roofline.svg",
         "latency.png",
         "latency.svg",
+        "speed_up.png",
+        "speed_up.svg",
+        "error_speed.png",
+        "error_speed.svg",
+        "distribution.png",
+        "distribution.svg",
     }
     said = capsys.readouterr().out
     assert f"report  {folder / 'report.html'}" in said

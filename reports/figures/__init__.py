@@ -57,9 +57,9 @@ class Drawn:
 
 
 def figure_modules() -> list[ModuleType]:
-    """The modules of this folder, roofline and latency first; a new figure is one new file."""
+    """The modules of this folder, what answers most first; a new figure is one new file."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
-    first = ("roofline", "latency")
+    first = ("roofline", "latency", "speed_up", "winners")
     names.sort(key=lambda n: (first.index(n) if n in first else len(first), n))
     return [importlib.import_module(f"{__name__}.{name}") for name in names]
 
