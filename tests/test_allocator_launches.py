@@ -11,7 +11,8 @@ from tests.allocator_launches import CLOSING, OPENING, PAGE, Launch, launches, s
 def test_the_page_shows_ten_launches_with_the_policy_and_without():
     text = PAGE.read_text(encoding="utf-8")
     shown = text[text.index(OPENING) + len(OPENING) : text.index(CLOSING)].strip().splitlines()
-    made = table([Launch(1e-3, 0, "steady")], [Launch(2e-3, 500, "default")] * 2)
+    some = [Launch(1e-3, 0, "steady"), Launch(2e-3, 500, "default")]
+    made = table(some, some)
     assert shown[:2] == made[:2] and len(shown) == 4
     spreads = [float(row.split("|")[5].strip(" %")) for row in shown[2:]]
     assert spreads[0] < 10 < spreads[1]
