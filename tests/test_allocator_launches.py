@@ -33,11 +33,13 @@ def test_a_row_says_what_the_launches_were():
 @pytest.mark.slow
 def test_ten_launches_agree_within_ten_per_cent_under_the_policy():
     """Pages zeroed are exact; the time of a busy machine is given three tries."""
+    found = []
     for _ in range(3):
         steady, default = launches()
         assert all(one.policy.startswith(allocator.STEADY) for one in steady)
         assert max(one.faults_per_call for one in steady) < 1
         assert max(one.faults_per_call for one in default) > 100
-        if spread(steady) < 0.10:
-            return
-    pytest.fail(f"launches spread by {100 * spread(steady):.0f} % in three tries")
+        found.append(spread(steady))
+        if found[-1] < 0.10:
+            break
+    assert min(found) < 0.10, found
