@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+import torch._functorch.config
 
 from impls.interface.inputs import Inputs
 from suites.measure import device
@@ -41,7 +42,9 @@ class Call:
                 t.detach().requires_grad_() for t in (inputs.q, inputs.k, inputs.v)
             )
         if cell.pass_ == "backward":
-            self._out = self._forward(*self._leaves)
+            # A graph that is kept for every call: compiled code may not give its buffers away.
+            with torch._functorch.config.patch(donated_buffer=False):
+                self._out = self._forward(*self._leaves)
 
     def run(self) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """The output, or (dq, dk, dv): fresh gradients each time, never added to older ones."""
