@@ -8,12 +8,10 @@ up: a sum in an order of its own each time does not repeat bit by bit.
 """
 
 from impls.interface.problem import Problem
-from suites.session.sweep import Series
+from suites.session.sweep import BRIEF, LONGER, TELLING, Series
 
 AXIS = "backward"
 PASSES = ("backward", "forward_backward")
-_BRIEF, _LONGER = ("smoke", "quick"), ("default", "full")
-_TELLING = ("naive", "sdpa_flash")
 
 
 def series(device: str, dtype: str) -> list[Series]:
@@ -28,12 +26,12 @@ def series(device: str, dtype: str) -> list[Series]:
     first = ladder[0]
     shared = [first.with_(H_kv=first.H // group) for group in (4, first.H, 2)]
     causal = [p.with_(causal=True) for p in ladder]
-    telling = None if device == "cuda" else _TELLING
+    telling = None if device == "cuda" else TELLING
     return [
-        Series("T, full", (first,), 3, budgets=_BRIEF, implementations=telling),
-        Series("T, full", tuple(ladder), budgets=_LONGER),
-        Series("T, causal", tuple(causal), budgets=_LONGER),
-        Series(f"H_kv at T {first.T_q}, full", tuple(shared), budgets=_LONGER),
+        Series("T, full", (first,), 3, budgets=BRIEF, implementations=telling),
+        Series("T, full", tuple(ladder), budgets=LONGER),
+        Series("T, causal", tuple(causal), budgets=LONGER),
+        Series(f"H_kv at T {first.T_q}, full", tuple(shared), budgets=LONGER),
     ]
 
 

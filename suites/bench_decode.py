@@ -8,12 +8,11 @@ few queries (guessed tokens to verify) what comes for free with the reading.
 """
 
 from impls.interface.problem import Problem
-from suites.session.sweep import Series
+from suites.session.sweep import BRIEF, LONGER, TELLING, Series
 
 AXIS = "decode"
 CPU_DTYPES = ("bfloat16", "float32")  # as caches are kept: the small budgets have the first alone
-_BRIEF, _LONGER = ("smoke", "quick"), ("default", "full")
-_TELLING = ("naive", "sdpa_flash", "grouped_decode")
+_TELLING = (*TELLING, "grouped_decode")
 
 
 def series(device: str, dtype: str) -> list[Series]:
@@ -30,12 +29,12 @@ def series(device: str, dtype: str) -> list[Series]:
     telling = None if device == "cuda" else _TELLING
     heads = f"H_kv at T_kv {step.T_kv}"
     return [
-        Series("H_kv at T_kv 4096", tuple(short), 3, budgets=_BRIEF, implementations=telling),
-        Series(heads, tuple(by_H_kv[:3]), 3, budgets=_LONGER, implementations=telling),
+        Series("H_kv at T_kv 4096", tuple(short), 3, budgets=BRIEF, implementations=telling),
+        Series(heads, tuple(by_H_kv[:3]), 3, budgets=LONGER, implementations=telling),
         *(_lengthened(step.with_(H_kv=H_kv), telling) for H_kv in (8, 32, 1)),
         Series(heads, tuple(by_H_kv), 3, budgets=("full",)),
-        Series(f"B at T_kv {batched.T_kv}", tuple(by_B), 1, _LONGER, telling),
-        Series(f"T_q at T_kv {step.T_kv}", tuple(by_T_q), 1, _LONGER, telling),
+        Series(f"B at T_kv {batched.T_kv}", tuple(by_B), 1, LONGER, telling),
+        Series(f"T_q at T_kv {step.T_kv}", tuple(by_T_q), 1, LONGER, telling),
     ]
 
 
@@ -48,4 +47,4 @@ def _lengthened(step: Problem, telling: tuple[str, ...] | None) -> Series:
     """T_kv from 1k to 128k as far as budget and memory reach; 8k stands in the sweep over H_kv."""
     lengths = (2048, 16384, 4096, 1024, 32768, 65536, 131072)
     ladder = tuple(step.with_(T_kv=T_kv) for T_kv in lengths)
-    return Series(f"T_kv at H_kv {step.H_kv}", ladder, 3, budgets=_LONGER, implementations=telling)
+    return Series(f"T_kv at H_kv {step.H_kv}", ladder, 3, budgets=LONGER, implementations=telling)

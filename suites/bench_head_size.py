@@ -1,7 +1,7 @@
 """Head size: d_h at fixed H (FLOP grow), and at fixed d_model (FLOP stay, H falls)."""
 
 from impls.interface.problem import Problem
-from suites.session.sweep import Series, masked_both_ways
+from suites.session.sweep import LONGER, Series, briefly_then_whole, masked_both_ways
 
 AXIS = "head_size"
 
@@ -21,8 +21,9 @@ def series(device: str, dtype: str) -> list[Series]:
         Problem(H=d_model // d_h, d_h=d_h, **sizes) for d_h in (64, 32, 192, 96, 128, 48)
     ]
     return [
-        *masked_both_ways(f"d_h at H {H}", fixed_H, rungs_per_turn=(3, 1)),
-        *masked_both_ways(f"d_h at d_model {d_model}", fixed_width, rungs_per_turn=(3, 1)),
+        *briefly_then_whole(f"d_h at H {H}", fixed_H, device),
+        # With little time H at d_model, of the sweep over heads, answers the same question.
+        *masked_both_ways(f"d_h at d_model {d_model}", fixed_width, (3, 1), LONGER),
     ]
 
 

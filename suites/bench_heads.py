@@ -1,7 +1,7 @@
 """Heads: H at fixed d_model (the paper's split), and H_kv at fixed H (MHA to GQA to MQA)."""
 
 from impls.interface.problem import Problem
-from suites.session.sweep import Series, masked_both_ways
+from suites.session.sweep import Series, briefly_then_whole
 
 AXIS = "heads"
 
@@ -18,8 +18,8 @@ def series(device: str, dtype: str) -> list[Series]:
         shared = [Problem(H=32, H_kv=H_kv, d_h=128, **sizes) for H_kv in (32, 1, 8, 4, 16, 2)]
     d_model = split[0].H * split[0].d_h
     return [
-        *masked_both_ways(f"H at d_model {d_model}", split, rungs_per_turn=(3, 1)),
-        *masked_both_ways(f"H_kv at H {shared[0].H}", shared, rungs_per_turn=(3, 1)),
+        *briefly_then_whole(f"H at d_model {d_model}", split, device),
+        *briefly_then_whole(f"H_kv at H {shared[0].H}", shared, device),
     ]
 
 

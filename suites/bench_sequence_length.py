@@ -1,7 +1,7 @@
 """Latency against sequence length T, at fixed heads: where the quadratic term takes over."""
 
 from impls.interface.problem import Problem
-from suites.session.sweep import Series, masked_both_ways
+from suites.session.sweep import BRIEF, LONGER, TELLING, Series, masked_both_ways
 
 AXIS = "sequence_length"
 
@@ -12,7 +12,12 @@ def series(device: str, dtype: str) -> list[Series]:
         ladder = [
             Problem(B=1, T_q=T, T_kv=T, H=8, d_h=64, dtype=dtype) for T in _powers(128, 16384)
         ]
-        return masked_both_ways("T", ladder, rungs_per_turn=(4, 4))
+        causal = tuple(p.with_(causal=True) for p in ladder)
+        return [
+            Series("T, full", tuple(ladder), 4),
+            Series("T, causal", causal, 4, BRIEF, TELLING),
+            Series("T, causal", causal, 4, LONGER),
+        ]
     Ts = _powers(512, 32768)
     lines = []
     for d_h in (64, 128):

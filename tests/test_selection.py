@@ -11,6 +11,7 @@ import pytest
 from impls.interface.device_choice import Chosen
 from impls.interface.problem import PASSES, Problem
 from impls.interface.registry import select
+from suites import bench_backward, bench_decode, bench_head_size, bench_heads
 from suites.session import options, selection
 from suites.session.sweep import Series
 
@@ -108,3 +109,17 @@ def test_every_bench_file_says_its_question_and_declares_words_that_are_known(pa
     every += module.series("cuda", "bfloat16")
     assert all(set(line.budgets or ()) <= set(options.BUDGETS) for line in every)
     assert all(not p.is_empty for line in every for p in line.problems)
+
+
+@pytest.mark.parametrize("module", [bench_heads, bench_head_size, bench_decode, bench_backward])
+def test_a_small_budget_sets_a_fused_kernel_against_the_formula_in_every_question(module):
+    """At two sizes at least, in whatever is measured at all: of one cell nothing is learnt."""
+    brief = [
+        line
+        for line in module.series("cpu", "float32")
+        if line.budgets is None or "quick" in line.budgets
+    ]
+    assert brief
+    for line in brief:
+        assert line.implementations and {"naive", "sdpa_flash"} <= set(line.implementations)
+        assert len(line.problems) * len(getattr(module, "PASSES", ("forward",))) >= 2

@@ -33,7 +33,7 @@ SUITE = "models"
 PHASES = {"prefill": "prefill, a whole prompt", "decode": "decode, one token with a KV cache"}
 PARTS = {"layer": ("#0072B2", "#0072B2"), "core": ("#E69F00", "#946500")}
 
-BARS, WORDS = 2.6, 3.4  # inches
+BARS, WORDS = 2.6, 3.9  # inches
 ROW, HEAD, FOOT = 0.42, 0.62, 0.62
 # Where each column of words stands, in widths of a panel from its left edge.
 _COLUMNS = {"time": 1 + 0.72 / BARS, "share": 1 + 1.2 / BARS, "length": 1 + 1.32 / BARS}

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from impls.interface import cost
@@ -128,7 +129,10 @@ def _spend(
     spent_s, chosen = 0.0, set()
     if budget.word in SHARED:
         cells = _in_shares(
-            cells, limit_s, lambda cell, is_first: _whole_s(cell, is_first, speeds, budget)
+            cells,
+            limit_s,
+            budget.cell_limit_s,
+            lambda cell, is_first: _whole_s(cell, is_first, speeds, budget),
         )
     for cell in cells:
         estimate_s = _whole_s(cell, cell.problem not in chosen, speeds, budget)
@@ -143,7 +147,10 @@ def _spend(
 
 
 def _in_shares(
-    cells: Sequence[Cell], limit_s: float, estimate: Callable[[Cell, bool], float]
+    cells: Sequence[Cell],
+    limit_s: float,
+    cell_limit_s: float,
+    estimate: Callable[[Cell, bool], float],
 ) -> list[Cell]:
     """What is due, the cells that an equal share for each sweep has room for, then the others."""
     due = [cell for cell in cells if cell.is_due]
@@ -153,15 +160,24 @@ def _in_shares(
     spent_s: dict[str, float] = defaultdict(float)
     chosen: set[Problem] = set()
     within, beyond = due, []
-    for cell in others:
-        estimate_s = estimate(cell, cell.problem not in chosen)
-        if spent_s[cell.suite] + estimate_s <= share_s:
-            spent_s[cell.suite] += estimate_s
-            chosen.add(cell.problem)
-            within.append(cell)
+    for (suite, _, problem), rung in groupby(others, key=_rung):
+        found = list(rung)
+        # Whole: with half of a problem's cells nothing is compared.
+        estimates = [
+            estimate(cell, n == 0 and problem not in chosen) for n, cell in enumerate(found)
+        ]
+        rung_s = sum(s for s in estimates if s <= cell_limit_s)
+        if spent_s[suite] + rung_s <= share_s:
+            spent_s[suite] += rung_s
+            chosen.add(problem)
+            within += found
         else:
-            beyond.append(cell)
+            beyond += found
     return within + beyond
+
+
+def _rung(cell: Cell) -> tuple[str, str, Problem]:
+    return cell.suite, cell.series, cell.problem
 
 
 def _beyond(budget: Budget) -> str:

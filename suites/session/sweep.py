@@ -13,6 +13,11 @@ from impls.interface.problem import Problem
 from suites.measure.clocks import clock_for
 from suites.measure.samples import SETTINGS_VERSION
 
+BRIEF, LONGER = ("smoke", "quick"), ("default", "full")
+"""Budgets with room for a few telling cells of a sweep, and for the sweep."""
+TELLING = ("naive", "sdpa_flash")
+"""The formula and the best fused kernel of a CPU: a few problems with both answer a question."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -127,7 +132,10 @@ def _measured_with(
 
 
 def masked_both_ways(
-    label: str, problems: Sequence[Problem], rungs_per_turn: tuple[int, int] = (1, 1)
+    label: str,
+    problems: Sequence[Problem],
+    rungs_per_turn: tuple[int, int] = (1, 1),
+    budgets: tuple[str, ...] | None = None,
 ) -> list[Series]:
     """The same ladder twice: full and causal, with the rungs each takes a turn."""
     return [
@@ -135,6 +143,14 @@ def masked_both_ways(
             f"{label}, {'causal' if causal else 'full'}",
             tuple(p.with_(causal=causal) for p in problems),
             rungs,
+            budgets,
         )
         for causal, rungs in zip((False, True), rungs_per_turn, strict=True)
     ]
+
+
+def briefly_then_whole(label: str, problems: Sequence[Problem], device: str) -> list[Series]:
+    """The first two full and, on a CPU, with few implementations; with time, all both ways."""
+    telling = None if device == "cuda" else TELLING
+    brief = Series(f"{label}, full", tuple(problems[:2]), 3, BRIEF, telling)
+    return [brief, *masked_both_ways(label, problems, (3, 1), LONGER)]
