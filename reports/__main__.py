@@ -24,6 +24,7 @@ WRONG, USAGE, BROKEN = 1, 2, 5
 OUT = Path(__file__).parent / "out"
 # What has a page, a table or a text of its own, by the module whose `main` makes it.
 COMMANDS = {
+    "compare": "reports.comparison_command",
     "explain": "reports.explain_command",
     "history": "reports.history.command",
     "reference": "reports.reference_command",

@@ -32,7 +32,8 @@
     const i = fields.findIndex(field => field.name === form.sort.value);
     if (i >= 0) return a.places[i] - b.places[i];
     const column = keys.indexOf(form.sort.value), x = textOf(a, column), y = textOf(b, column);
-    const order = parseFloat(x) - parseFloat(y);
+    // A change is written with a minus sign, which no parser reads.
+    const [p, q] = [x, y].map(text => parseFloat(text.replace("−", "-"))), order = p - q;
     return Number.isNaN(order) ? x.localeCompare(y, "en", { numeric: true }) : order;
   };
 
