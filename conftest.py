@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from suites.session import options, selection, sink, wiring
@@ -91,3 +93,11 @@ def _end(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_benchmark_generate_commit_info(config: pytest.Config) -> dict[str, object]:
     """The commit of the checkout, not of the current folder."""
     return sink.commit_info()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_benchmark_group_stats(
+    config: pytest.Config, benchmarks: list[Any], group_by: str
+) -> list[Any]:
+    """Group whatever is there: a test beside our cells need not have their parameters."""
+    return sink.groups(config, benchmarks, group_by)

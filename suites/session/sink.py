@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -68,6 +71,28 @@ def params_of(cell: Cell) -> dict[str, Any]:
         "T": problem.T_kv,
         **problem.to_json(),
     }
+
+
+def groups(config: pytest.Config, benchmarks: Sequence[Any], group_by: str) -> list[Any]:
+    """The groups that pytest-benchmark makes; what lacks a parameter is grouped under "-".
+
+    A test of the user's own beside our cells has none, and its grouping would end the session.
+    """
+    from pytest_benchmark.plugin import pytest_benchmark_group_stats as grouped
+
+    def label(benchmark: Any, part: str) -> str | None:
+        kind, _, name = part.partition(":")
+        if name:
+            return f"{name}={(benchmark['params'] or {}).get(name, '-')}"
+        return grouped(config, [benchmark], kind)[0][0]
+
+    found: dict[str | None, list[Any]] = defaultdict(list)
+    for benchmark in benchmarks:
+        parts = [label(benchmark, part.strip()) for part in group_by.split(",")]
+        found[" ".join(filter(None, parts)) or None].append(benchmark)
+    for some in found.values():
+        some.sort(key=itemgetter("fullname" if "full" in group_by else "name"))
+    return sorted(found.items(), key=lambda pair: pair[0] or "")
 
 
 def commit_info() -> dict[str, Any]:
