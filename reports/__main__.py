@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "reports.explain_command",
     "history": "reports.history.command",
     "reference": "reports.reference_command",
+    "site": "reports.site_command",
 }
 _TELL_AFTER_S = 2.0
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from reports.__main__ import main
 from tests.browsing import VISIBLE, needs_browser
+from tests.fake_launches import noisy, write_side
 
 pytestmark = needs_browser
 
@@ -84,3 +86,20 @@ def test_axe_finds_nothing_wrong(page, report, scheme, width):
         "document.querySelector('.filters label').replaceWith(document.createElement('input'))"
     )
     assert any(re.match("label", one) for one in violations(page)), "a planted fault is not seen"
+
+
+def test_axe_finds_nothing_wrong_with_comparison_and_index(browser, tmp_path):
+    for day in (1, 2):
+        write_side(tmp_path / "runs", noisy(25, seed=day), day=day)
+    store = ["--store", str(tmp_path / "runs")]
+    assert main(["compare", "20261201", "20261202", *store, "--out", str(tmp_path / "out")]) == 0
+    assert main(["site", *store, "--out", str(tmp_path / "out")]) == 0
+    browser.console.clear()
+    for name in ("comparison.html", "index.html"):
+        for scheme, width in (("light", 1280), ("dark", 390)):
+            browser.media(scheme=scheme)
+            browser.size(width)
+            browser.open(tmp_path / "out" / name)
+            assert browser.ask("document.documentElement.scrollWidth") == width
+            assert violations(browser) == []
+    assert browser.console == []
