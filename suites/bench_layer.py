@@ -10,8 +10,7 @@ has four times its width, as the paper's has.
 
 from impls.interface.layer_problem import core_of, prefill_part
 from impls.interface.layer_shape import LayerShape
-from impls.interface.problem import Problem
-from suites.session.sweep import Series
+from suites.session.sweep import TELLING, Series
 
 AXIS = "layer"
 PASSES = ("forward", "forward_backward")
@@ -20,7 +19,6 @@ CPU_DTYPES = ("float32",)
 DROPOUT = 0.1
 # What no implementation of attention has a part in is measured once.
 _ANY = ("naive",)
-_TELLING = ("naive", "sdpa_flash")
 
 
 def series(device: str, dtype: str) -> list[Series]:
@@ -32,7 +30,7 @@ def series(device: str, dtype: str) -> list[Series]:
     else:
         grouped, tokens = LayerShape(d_model=4096, H=32, H_kv=8), 16384
         lengths = {"base": (1024, 4096, 512, 2048, 8192), "grouped": (4096, 16384, 1024, 8192)}
-    with_core = _TELLING if device == "cpu" else None
+    with_core = TELLING if device == "cpu" else None
     found = []
     for name, shape in (("base", base), ("grouped", grouped)):
         sizes = [(tokens // T if tokens else 1, T) for T in lengths[name]]
@@ -42,7 +40,17 @@ def series(device: str, dtype: str) -> list[Series]:
             )
             if label == "core":
                 problems = tuple(map(core_of, problems))
-            found.append(_series(f"T, {name}, {label}", problems, with_core))
+            implementations = with_core if problems[0].has_core else _ANY
+            # Parts are set against a whole that takes longest, and never ranked: one look each.
+            again = device != "cpu"
+            found.append(
+                Series(
+                    f"T, {name}, {label}",
+                    problems,
+                    implementations=implementations,
+                    is_looked_at_again=again,
+                )
+            )
     return found
 
 
@@ -63,8 +71,3 @@ def _parts(shape: LayerShape) -> list[tuple[str, str, dict]]:
         ("block", "block", wide),
         ("block with dropout", "block", wide | {"dropout": DROPOUT}),
     ]
-
-
-def _series(label: str, problems: tuple[Problem, ...], with_core: tuple[str, ...] | None) -> Series:
-    implementations = with_core if problems[0].has_core else _ANY
-    return Series(label, problems, implementations=implementations)

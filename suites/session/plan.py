@@ -56,8 +56,11 @@ class Budget:
 
     @classmethod
     def of(cls, word: str, total_s: float) -> Budget:
-        """The budget of a word: four times as long is twice the cells, each twice as long."""
-        sampling_s = min(1.0, max(0.1, math.sqrt(total_s) / 60))
+        """The budget of a word: four times as long is twice the cells, each twice as long.
+
+        A long budget has more sweeps to share it: half as long a look, and twice the cells.
+        """
+        sampling_s = min(1.0, max(0.1, math.sqrt(total_s) / (120 if word in SHARED else 60)))
         return cls(word, total_s, sampling_s, cell_limit_s=max(1.5, total_s / 10))
 
 
