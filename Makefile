@@ -99,7 +99,7 @@ another-triton: ## the Triton kernels' tests with another Triton (TRITON=3.6.0 N
 
 lock: ## make requirements.lock anew from pyproject.toml's ranges
 	@( $(call make_venv,build/lock) )
-	build/lock/bin/python -m pip install --disable-pip-version-check -q $(PINNED) '.[gpu,xformers,dev]'
+	build/lock/bin/python -m pip install --disable-pip-version-check -q $(PINNED) '.[gpu,xformers,parquet,dev]'
 	@# A local version (+cpu) and CUDA's own wheels depend on the machine that makes the lock.
 	{ echo "# Made by 'make lock' from pyproject.toml; do not edit."; \
 	  build/lock/bin/python -m pip freeze --all --exclude pip --exclude attnbench \

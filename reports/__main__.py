@@ -26,6 +26,7 @@ OUT = Path(__file__).parent / "out"
 COMMANDS = {
     "compare": "reports.comparison_command",
     "explain": "reports.explain_command",
+    "export": "reports.export_command",
     "history": "reports.history.command",
     "reference": "reports.reference_command",
     "site": "reports.site_command",

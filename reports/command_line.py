@@ -38,7 +38,8 @@ def command_parser(
         metavar="FOLDER",
         help="the folder of runs (default: $ATTNBENCH_STORE, or results/runs of this checkout)",
     )
-    parser.add_argument("--json", action="store_true", help=json_help)
+    if json_help:
+        parser.add_argument("--json", action="store_true", help=json_help)
     return parser
 
 

@@ -72,7 +72,7 @@ def find_cell(run: Run, text: str, launch: int | None = None) -> Cell:
     words = text.replace(",", " ").split()
     found: dict[str, Cell] = {}
     for cell in run.cells:
-        if launch in (None, cell.launch) and _has(cell, words):
+        if launch in (None, cell.launch) and has_words(cell, words):
             found.setdefault(cell.cell, cell)
     if not found:
         raise CommandMistake(
@@ -87,7 +87,8 @@ def find_cell(run: Run, text: str, launch: int | None = None) -> Cell:
     return next(iter(timed.values()))
 
 
-def _has(cell: Cell, words: Sequence[str]) -> bool:
+def has_words(cell: Cell, words: Sequence[str]) -> bool:
+    """Whether the cell has all of the words: in its name, its sweep, or the start of its id."""
     own = {*_name(cell).replace(",", " ").split(), cell.suite, cell.status}
     own |= set() if cell.problem.causal else {"full"}
     return all(word in own or (len(word) >= 6 and cell.cell.startswith(word)) for word in words)

@@ -99,6 +99,18 @@ def render(module: ModuleType, run: Run) -> Drawn | None:
     )
 
 
+def render_pdf(module: ModuleType, run: Run) -> bytes | None:
+    """The figure as PDF, None when the run has nothing for it; same run, same bytes."""
+    with drawing_rules():
+        figure: Figure | None = module.draw(run)
+        if figure is None:
+            return None
+        pdf = io.BytesIO()
+        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": "attnbench"})
+        figure.clear()
+    return pdf.getvalue()
+
+
 def _alternative(module: ModuleType) -> str:
     """What the picture shows, for those who cannot see it: the module's first sentence."""
     return (module.__doc__ or str(module.TITLE)).strip().splitlines()[0]

@@ -1,0 +1,83 @@
+"""Rows of a run as a LaTeX table for a paper, with booktabs' rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.columns import NOTHING, Column, columns, shared_parts
+from reports.page import ceiling_origin, device_name
+from reports.rows import in_reading_order
+from results.interval import MEANING
+from results.run import Run
+from results.schema import Cell
+
+_KEYS = ("implementation", "problem", "time", "half_width", "flop_per_s")
+_KEYS += ("times_baseline", "percent_of_bound")
+_ESCAPED = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "×": r"$\times$", "±": r"$\pm$", "–": "--", "µ": r"$\mu$", "·": r"$\cdot$", "−": "$-$",
+    "<": r"\textless{}", ">": r"\textgreater{}",
+}  # fmt: skip
+
+
+def latex_table(run: Run, cells: Sequence[Cell]) -> str:
+    """The cells as a `table` with its caption; needs `\\usepackage{booktabs}` and nothing else.
+
+    The caption has what a reader needs to believe a number: device, clock, dtype, commit, launches
+    and the ceilings. Rows in doubt bear their flags; a wrong one has no rate.
+    """
+    found = columns(run)
+    shown = [found[key] for key in _KEYS]
+    flags = [cell for cell in cells if cell.flags or cell.status != "ok"]
+    if flags:
+        shown.append(found["flags"])
+    lines = [
+        "% Made by python -m reports export latex; needs \\usepackage{booktabs}.",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex(caption(run, cells))}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if c.is_number else 'l' for c in shown)}}}",
+        r"\toprule",
+        _row([column.header for column in shown]),
+        r"\midrule",
+        *_body(in_reading_order(cells), shown),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def caption(run: Run, cells: Sequence[Cell]) -> str:
+    """One sentence of what was measured where, one of how, one of the ceilings."""
+    header = run.header
+    clocks = ", ".join(sorted({f"{cell.clock} clock, {cell.cache} cache" for cell in cells}))
+    passes = ", ".join(sorted({cell.pass_.replace("_", " + ") for cell in cells}))
+    launches = "one launch" if run.launches == 1 else f"{run.launches} launches"
+    dirty = " with uncommitted changes" if header.dirty else ""
+    return (
+        f"Attention, {passes}, on {device_name(run)} ({shared_parts(cells)}): run {run.name}, "
+        f"commit {(header.commit or 'unknown')[:12]}{dirty}, {launches}, {clocks}. {MEANING}. "
+        f"% of bound: of the least time the ceilings allow, {ceiling_origin(header.ceilings)}."
+    )
+
+
+def latex(text: str) -> str:
+    """The text with what LaTeX would take for itself escaped."""
+    return "".join(_ESCAPED.get(letter, letter) for letter in text)
+
+
+def _body(cells: Sequence[Cell], shown: Sequence[Column]) -> list[str]:
+    """A line a cell; a thin rule where the problem changes."""
+    lines: list[str] = []
+    for i, cell in enumerate(cells):
+        if i and cells[i - 1].problem != cell.problem:
+            lines.append(r"\addlinespace")
+        texts = [column.show(cell) for column in shown]
+        lines.append(_row(["" if text == NOTHING else text for text in texts]))
+    return lines
+
+
+def _row(texts: Sequence[str]) -> str:
+    return " & ".join(latex(text) for text in texts) + r" \\"
