@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     records: list[dict[str, Any]] = []
     for folder in folders:
         try:
-            run = load_run(folder)
+            run = _against(options.baseline, load_run(folder))
             record = write_report(run, Path(options.out) / run.name, _progress())
         except (SchemaError, OSError) as error:
             print(f"reports: {error}", file=sys.stderr)
@@ -79,6 +80,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         print(json.dumps(records, indent=1, ensure_ascii=False))
     return code
+
+
+def _against(baseline: str | None, run: Run) -> Run:
+    """The run with its ratios to this implementation, where one was named.
+
+    Raises:
+        SchemaError: it has no comparable row in the run.
+    """
+    if baseline is None:
+        return run
+    known = sorted({cell.implementation for cell in run.comparable_cells})
+    if baseline not in known:
+        raise SchemaError(f"{run.name} has no comparable row of {baseline}: {', '.join(known)}")
+    settings = replace(run.header.settings, baseline=baseline)
+    return replace(run, header=replace(run.header, settings=settings))
 
 
 def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -181,6 +197,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         default=OUT,
         help="where <run>/ is written (default: reports/out)",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="what ratios, findings and figures are against (default: the run's own)",
     )
     parser.add_argument("--json", action="store_true", help="print paths and findings as JSON")
     return parser

@@ -65,6 +65,17 @@ def test_json_tells_files_findings_and_counts(call, tmp_path, capsys):
     assert record["findings"] and record["page"].endswith("report.html")
 
 
+def test_another_baseline_holds_for_findings_table_and_figures(call, tmp_path, capsys):
+    folder = write_run(tmp_path / "runs", records=SMALL)
+    assert call("--baseline", "chunked") == 0
+    assert "Nothing beats chunked at T = 512" in capsys.readouterr().out
+    text = (tmp_path / "out" / folder.name / "report.html").read_text()
+    assert "× chunked (1 launch)" in text and "Speed-up over chunked" in text
+    assert "<option selected>chunked" in text
+    assert call("--baseline", "nobody") == 5
+    assert "no comparable row of nobody: chunked, naive" in capsys.readouterr().err
+
+
 def test_several_runs_are_written_in_one_go(call, tmp_path):
     for day in ("20261128", "20261129"):
         write_run(tmp_path / "runs", records=SMALL[:1], created=f"{day}T000000Z")

@@ -53,6 +53,7 @@ def test_runs_of_one_name_on_two_machines_have_a_page_each(tmp_path):
     assert len({page.read_text() for page in pages(tmp_path)}) == 2
 
 
+@pytest.mark.slow
 def test_a_page_is_made_anew_only_when_its_run_has_changed(tmp_path, capsys):
     folder = write_run(tmp_path / "runs", records=TWO)
     assert site(tmp_path, "--json") == 0
