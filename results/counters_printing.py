@@ -11,21 +11,22 @@ from rich.text import Text
 from results.schema import Cell
 from results.side import counters_of
 
-# What an operator makes of a problem can be counted by hand; these were counted of a call.
+# As narrow as ten columns in eighty letters must be; `MEANING` says the rest.
 _HEADERS = {
     "operators": "operators",
     "kernels": "kernels",
     "flop": "flop",
-    "torch_flop": "torch's flop",
+    "torch_flop": "torch's",
     "allocations": "allocs",
-    "allocated_bytes": "allocated B",
+    "allocated_bytes": "bytes",
     "peak_bytes": "peak B",
     "graph_breaks": "breaks",
     "recompiles": "recompiles",
 }
 MEANING = (
-    "Counted of one call, outside the clock; - is not known. flop: of the visible pairs;\n"
-    "torch's: of the products really made, by its own formulas."
+    "Counted of one call, outside the clock; - is not known. flop: of the visible\n"
+    "pairs; torch's: of the products really made, by its own formulas. allocs, bytes:\n"
+    "of memory that the call asked for."
 )
 
 
@@ -34,7 +35,7 @@ def print_counters(cells: Sequence[Cell], problems: Sequence[str], console: Cons
     counted = [counters_of(cell) for cell in cells]
     shown = [name for name in _HEADERS if any(one.get(name) for one in counted)]
     table = Table(box=None, pad_edge=False)
-    table.add_column("implementation", overflow="fold")
+    table.add_column("implementation", no_wrap=True)
     table.add_column("problem", overflow="fold")
     for name in shown:
         table.add_column(_HEADERS[name], justify="right", overflow="fold")
