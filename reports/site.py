@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class MachineRuns:
-    """The runs of one machine, the newest first; `history` is the page of its trends, or empty."""
+    """The runs of one machine, the newest first; `history` is its page of trends, or empty."""
 
     key: str
     device: str
