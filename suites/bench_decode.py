@@ -23,13 +23,14 @@ def series(device: str, dtype: str) -> list[Series]:
     step = Problem(B=1, T_q=1, T_kv=8192, H=32, H_kv=8, d_h=128, dtype=dtype)
     batched = step.with_(T_kv=1024 if device == "cpu" else 8192)
     by_H_kv = [step.with_(H_kv=H_kv) for H_kv in (8, 32, 1, 4, 16, 2)]
-    short = [step.with_(T_kv=4096, H_kv=H_kv) for H_kv in (8, 32)]
+    T_kv = 2048 if device == "cpu" else step.T_kv
+    short = [step.with_(T_kv=T_kv, H_kv=H_kv) for H_kv in (8, 32)]
     by_T_q = [step.with_(T_q=T_q, causal=True) for T_q in (4, 16)]
     by_B = [batched.with_(B=B) for B in (4, 16, 64, 1, 256)]
     telling = None if device == "cuda" else _TELLING
     heads = f"H_kv at T_kv {step.T_kv}"
     return [
-        Series("H_kv at T_kv 4096", tuple(short), 3, budgets=BRIEF, implementations=telling),
+        Series(f"H_kv at T_kv {T_kv}", tuple(short), 3, budgets=BRIEF, implementations=telling),
         Series(heads, tuple(by_H_kv[:3]), 3, budgets=LONGER, implementations=telling),
         *(_lengthened(step.with_(H_kv=H_kv), telling) for H_kv in (8, 32, 1)),
         Series(heads, tuple(by_H_kv), 3, budgets=("full",)),

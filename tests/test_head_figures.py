@@ -50,7 +50,8 @@ def kept(H, time_s, series="kept of 32 heads, prefill, T 64", d_model=4096):
 
 def coloured(axes):
     """The lines between points, as (x, y) without their gaps' values."""
-    found = [n for n in axes.lines if n.get_linewidth() == 1.5 and not n.get_gid()]
+    whose = [(line, line.get_gid() or "") for line in axes.lines]
+    found = [n for n, gid in whose if n.get_linewidth() == 1.5 and gid.startswith("part-of-")]
     return [(np.asarray(n.get_xdata()), np.asarray(n.get_ydata())) for n in found]
 
 

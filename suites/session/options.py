@@ -12,7 +12,7 @@ from typing import Any
 
 from impls.interface.problem import DTYPES, PASSES, Problem
 
-BUDGETS = {"smoke": 10.0, "quick": 90.0, "default": 800.0, "full": 3600.0}
+BUDGETS = {"smoke": 10.0, "quick": 78.0, "default": 800.0, "full": 3600.0}
 CACHES = ("cold", "hot", "graph")
 CONVENTIONS = ("exact", "fa")
 
