@@ -41,14 +41,20 @@ def parse_strict(text: str, place: Place) -> Any:
     """The value of JSON text; NaN and Infinity are no JSON.
 
     Raises:
-        SchemaError: a bare NaN or Infinity.
+        SchemaError: a bare NaN or Infinity, or a value that is too long or too deep to read.
         json.JSONDecodeError: the text is no JSON, for instance cut short.
     """
 
     def refuse(word: str) -> float:
         raise SchemaError(f"{place}: the bare word {word} is not JSON: write null")
 
-    return json.loads(text, parse_constant=refuse)
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (json.JSONDecodeError, SchemaError):
+        raise
+    except (RecursionError, ValueError) as error:
+        # Thousands of digits or brackets: nobody wrote such a record.
+        raise SchemaError(f"{place}: cannot be read: {error}") from None
 
 
 def read_record(cls: type[Record], value: Any, place: Place) -> Record:

@@ -63,6 +63,22 @@ def test_a_bad_row_of_a_csv_file_is_named_by_its_line(tmp_path):
         read("--shapes", str(table))
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("B,T,H,d_h\n1,128,8,64,causal\n", "line 2: more fields than the header's 4"),
+        ("T,T,H,d_h\n128,256,8,64\n", "T is there twice"),
+        ("T,H,d_h\n128,8,\xe9\n", "give a CSV file in UTF-8"),
+    ],
+)
+def test_nothing_of_a_shapes_file_is_dropped_without_a_word(tmp_path, text, told):
+    """A full problem was measured where the fifth field of a row said causal."""
+    table = tmp_path / "shapes.csv"
+    table.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=told):
+        read("--shapes", str(table))
+
+
 def test_sampling_bounds_of_pytest_benchmark_count_only_when_given():
     assert read().min_samples is None and read().max_time_s is None
     found = read("--benchmark-min-rounds=20", "--benchmark-max-time=0.5")

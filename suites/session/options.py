@@ -172,12 +172,23 @@ def _rows(path: str | None) -> list[str]:
     file = Path(path)
     if not file.is_file():
         raise ValueError(f"--shapes {path}: no such file")
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            table = csv.DictReader(lines)
+            rows, columns = list(table), [name.strip() for name in table.fieldnames or ()]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"--shapes {path}: {error}: give a CSV file in UTF-8") from None
     if not rows:
         raise ValueError(f"--shapes {path}: no rows under a header such as B,T,H,H_kv,d_h,causal")
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise ValueError(f"--shapes {path}: {twice[0] or 'an unnamed column'} is there twice")
     texts = []
     for number, row in enumerate(rows, start=2):
+        if None in row:
+            raise ValueError(
+                f"--shapes {path}, line {number}: more fields than the header's {len(columns)}: "
+                "name each column, such as B,T,H,d_h,causal (true or false)"
+            )
         given = {k.strip(): v.strip() for k, v in row.items() if k and v and v.strip()}
         text = ",".join(f"{k}={v}" for k, v in given.items())
         try:

@@ -23,7 +23,9 @@ def find(runs: Path, name: str) -> Path:
     path = Path(name)
     if (path / RUN).is_file():
         return path
-    found = sorted(runs.glob(f"*/{name}*/{RUN}"))
+    if not name or set(name) & set("*?["):
+        raise ValueError(f'"{name}" is no name of a run: give one that `results list` prints')
+    found = sorted(runs.glob(f"*/{name}/{RUN}")) or sorted(runs.glob(f"*/{name}*/{RUN}"))
     if len(found) != 1:
         newest = sorted((p.parent.name for p in runs.glob(f"*/*/{RUN}")), reverse=True)[:5]
         known = f"; the newest are {', '.join(newest)}" if newest else f"; none in {runs}"
