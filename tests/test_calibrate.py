@@ -198,8 +198,9 @@ def test_the_kept_spread_raises_a_floor(bench):
 
 
 @pytest.mark.slow
-def test_for_real(tmp_path):
+def test_for_real(tmp_path, monkeypatch):
     """Four launches of one small cell, in a quarter of a minute each, kept per machine."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "suites", "calibrate", "--problem", "T=64,H=2,d_h=16"),
