@@ -1,8 +1,8 @@
 """The label of a series of the sweep over models, read back: which model, phase, part and length.
 
 `suites/bench_models.py` writes it: "llama-2-70b GQA-8, prefill layer, T 64 of 4096, 16 of 64
-heads", where 64 is the length that was measured and 4096 the model's own, left out where both are
-one, and so are the heads.
+heads", where 64 and 16 were measured and 4096 and 64 are the model's own. What is the model's own
+says so by leaving out the rest: "T 512", and nothing of heads.
 """
 
 from __future__ import annotations
