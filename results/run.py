@@ -147,6 +147,13 @@ class Running:
     pid_started: float | None = None
     started_utc: str | None = None
     launch: int = 1
+    suite: str = "unknown"
+    series: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        """The row it will have, as `Cell.key` says it."""
+        return (self.cell, self.launch, self.suite, self.series)
 
 
 @dataclass(frozen=True)

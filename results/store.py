@@ -126,18 +126,17 @@ def load_run(path: str | Path) -> Run:
     header = _header(path)
     journal = read_journal(path / "cells.jsonl")
     cells = list(journal.cells)
-    running = _running(path / "running.json")
+    running, notes = _running(path / "running.json")
     is_alive = running is not None and is_process(running.pid, running.pid_started)
-    if running is not None and not is_alive:
-        known = {(cell.cell, cell.launch) for cell in cells}
-        if (running.cell, running.launch) not in known:
-            cells.append(_crashed(running, header))
+    finished = {cell.key for cell in cells}
+    if running is not None and not is_alive and running.key not in finished:
+        cells.append(_crashed(running, header))
     return Run(
         path=path,
         header=header,
         cells=tuple(cells),
         state=_state(header, running, is_alive),
-        notes=journal.notes,
+        notes=(*journal.notes, *notes),
         running=running if is_alive else None,
         profiles=journal.profiles,
     )
@@ -175,17 +174,20 @@ def _load(file: Path) -> Any:
         raise SchemaError(f"{place}: not JSON: {error}") from None
 
 
-def _running(file: Path) -> Running | None:
+def _running(file: Path) -> tuple[Running | None, tuple[str, ...]]:
+    """What is noted as running; a note that cannot be read hides none of what is finished."""
     try:
-        value = _load(file)
+        return read_record(Running, _load(file), Place(file.name)), ()
     except FileNotFoundError:
-        return None
-    return read_record(Running, value, Place(str(file)))
+        return None, ()
+    except SchemaError as error:
+        return None, (f"left out: {error}",)
 
 
 def _crashed(running: Running, header: Header) -> Cell:
     """The row of the cell that the process died in, as the plan describes it."""
-    planned = next((p for p in header.plan if p.cell == running.cell), None)
+    row = (running.cell, running.suite, running.series)
+    planned = next((p for p in header.plan if (p.cell, p.suite, p.series) == row), None)
     if planned is None:
         planned = Planned(
             cell=running.cell,
@@ -194,7 +196,8 @@ def _crashed(running: Running, header: Header) -> Cell:
             pass_=running.pass_,
             cache="unknown",
             clock="unknown",
-            suite="unknown",
+            suite=running.suite,
+            series=running.series,
             decision="run",
         )
     return Cell(

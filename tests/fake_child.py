@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from impls.interface.problem import Problem
-from suites.measure.journal import RunDirectory, utc_now
+from suites.measure.journal import RunDirectory, row_of, utc_now
 from suites.session import orders as session_orders
 from suites.session.orders import Orders
 from suites.session.run_on_disk import read_header
@@ -81,11 +81,13 @@ def kernel(behaviour: str) -> None:
 
 
 def records_of(words: list[str]) -> list[dict[str, Any]]:
-    """The plan: one cell a word, "fine:7"."""
+    """The plan: one cell a word, "fine:7", or "fine:7:wide" for the same cell in another series."""
     found = []
     for word in words:
-        behaviour, number = word.split(":")
-        found.append(cell(behaviour, Problem.parse(f"T={int(number) + 16},H=1,d_h=8"), 1e-3))
+        behaviour, number, *series = word.split(":")
+        problem = Problem.parse(f"T={int(number) + 16},H=1,d_h=8")
+        where = {"series": series[0]} if series else {}
+        found.append(cell(behaviour, problem, 1e-3, **where))
     return found
 
 
@@ -115,7 +117,7 @@ def measure(directory: RunDirectory, record: dict[str, Any], orders: Orders) -> 
         directory.append(record | untimed | {"status": status, "reasons": [reason]})
         return
     problem_id = Problem.from_json(record["problem"]).id
-    directory.start(record["cell"], name, problem_id, record["pass"], launch)
+    directory.start(record, problem_id, launch)
     try:
         kernel(name)
     except MemoryError:
@@ -155,7 +157,7 @@ def main(arguments: list[str]) -> int:
     try:
         with contextlib.suppress(KeyboardInterrupt), directory:
             for record in records:
-                if orders.cells is not None and record["cell"] not in orders.cells:
+                if orders.rows is not None and row_of(record) not in orders.rows:
                     continue
                 measure(directory, record, orders)
                 if record["implementation"] == "poisoning":

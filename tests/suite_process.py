@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from suites.measure.journal import row_of
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Ceilings as fast as no machine is, so that no cell is above them; measuring real ones takes 8 s.
@@ -65,9 +67,9 @@ class Measured:
 
     @property
     def cells(self) -> list[dict[str, Any]]:
-        """The last line of each cell in the journal, parsed strictly."""
+        """The last line of each row of the plan in the journal, parsed strictly."""
         lines = [strict(line) for line in (self.folder / "cells.jsonl").read_text().splitlines()]
-        return list({line["cell"]: line for line in lines}.values())
+        return list({row_of(line): line for line in lines}.values())
 
     def statuses(self) -> dict[str, str]:
         """Status by implementation and T, as "name T"."""

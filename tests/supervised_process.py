@@ -80,8 +80,9 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def name_of(line: dict[str, Any]) -> str:
-    """The word a cell was planned with: "fine:7"."""
-    return f"{line['implementation']}:{line['problem']['T_q'] - 16}"
+    """The word a cell was planned with: "fine:7", with its series where it had one."""
+    series = "" if line["series"] == "T, full" else f":{line['series']}"
+    return f"{line['implementation']}:{line['problem']['T_q'] - 16}{series}"
 
 
 def times_finished(folder: Path) -> Counter[tuple[str, int, str]]:

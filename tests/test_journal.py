@@ -89,12 +89,13 @@ def test_samples_are_thinned_to_a_thousand():
 
 
 def test_the_running_cell_is_named_until_it_is_finished(run):
-    run.start("3f2a", "naive", "B=1,T=16,H=1,d_h=8,float32", "forward")
+    named = {"implementation": "naive", "pass": "forward", "suite": "heads", "series": "H"}
+    run.start(named | {"cell": "3f2a"}, "B=1,T=16,H=1,d_h=8,float32")
     record = strict((run.path / "running.json").read_text())
     assert record["cell"] == "3f2a"
     assert record["pid"] == os.getpid()
     assert record["pid_started"] == psutil.Process().create_time()
-    assert {"implementation", "problem_id", "pass", "started_utc"} <= set(record)
+    assert {"problem_id", "started_utc", *named} <= set(record)
     run.append({"cell": "3f2a"})
     assert not (run.path / "running.json").exists()
 
@@ -137,10 +138,11 @@ import sys, time
 from pathlib import Path
 from suites.measure.journal import RunDirectory
 run = RunDirectory.create(Path(sys.argv[1]), "key", None)
+named = {"implementation": "naive", "pass": "forward", "suite": "heads", "series": "H"}
 for i in range(3):
-    run.start(f"cell {i}", "naive", "p", "forward")
+    run.start(named | {"cell": f"cell {i}"}, "p")
     run.append({"cell": f"cell {i}"})
-run.start("cell 3", "naive", "p", "forward")
+run.start(named | {"cell": "cell 3"}, "p")
 print(run.path, flush=True)
 time.sleep(600)
 """

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from suites.measure.journal import row_of
 from suites.session.progress import Progress
 
 
@@ -26,7 +27,7 @@ def record(cell: str, **changed):
 
 def shown(records, clock, *, took_s: float, due_s: float = 0.0, estimate_s: float = 12.0):
     lines: list[str] = []
-    estimates = {one["cell"]: estimate_s for one in records} | {"last": estimate_s}
+    estimates = {row_of(one): estimate_s for one in records} | {"last": estimate_s}
     progress = Progress(estimates, lambda line, is_last: lines.append(line), lambda: due_s)
     for one in records:
         clock[0] += took_s

@@ -153,6 +153,23 @@ def test_a_run_that_lacks_its_end_alone_is_finished_by_resume(tmp_path, resumed)
     assert rest.header["counts"] == {"ok": 3, "crashed": 1}
 
 
+@pytest.mark.slow
+def test_a_cell_that_two_models_share_is_gone_on_with_in_each(tmp_path):
+    """Transformer big and BERT large have the same core; a kill came between their rows."""
+    shared = ("--budget", "default", "-k", "bench_models and T512 and H16 and d_h64 and not layer")
+    whole = run_suites(tmp_path, *shared, "--impl", "sdpa_flash", *LIMITS)
+    rows = [(line["cell"], line["series"]) for line in whole.cells]
+    assert len(rows) == 2 and rows[0][0] == rows[1][0], whole.output
+    assert [(e["cell"], e["series"]) for e in whole.header["plan"]] == rows
+    journal = whole.folder / "cells.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(x for x in lines if json.loads(x)["series"] == rows[0][1]))
+    unfinished = whole.header | {"finished_utc": None}
+    (whole.folder / "run.json").write_text(json.dumps(unfinished))
+    rest = run_suites(tmp_path, "--resume", whole.folder.name)
+    assert [(line["cell"], line["series"]) for line in rest.cells] == rows, rest.output
+
+
 def test_two_sessions_never_write_one_run(killed):
     from suites.measure.journal import RunDirectory
 

@@ -71,6 +71,22 @@ def test_a_cell_that_nobody_lived_to_judge_is_tried_alone_first(tmp_path):
     }
 
 
+def test_a_cell_that_two_series_share_has_a_row_in_each_of_them(tmp_path):
+    """Kill -9 between the two, and resume: the second is measured, the first is not again."""
+    words = "fine:1 fine:1:wide waiting:2 waiting:2:wide fine:3 exit0:4 exit0:4:wide"
+    process = supervised.start("run", tmp_path, words, "given")
+    while not (tmp_path / "at it").exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.kill()
+    process.communicate(timeout=60)
+    (tmp_path / "go on").touch()
+    assert supervised.here(tmp_path, words, which="resume") == 5
+    expected = {w: "crashed" if "exit0" in w else "ok" for w in words.split()}
+    assert supervised.statuses(tmp_path) == expected
+    assert set(supervised.times_finished(tmp_path).values()) == {1}
+    assert load_run(supervised.run_folder(tmp_path)).counts == {"ok": 5, "crashed": 2}
+
+
 def test_two_runs_never_mix(tmp_path, capsys):
     words = "fine:1 waiting:2"
     process = supervised.start("run", tmp_path, words, "given")

@@ -22,6 +22,7 @@ RUN = "run.json"
 RUNNING = "running.json"
 _LOCK = ".lock"
 _MOST_SAMPLES = 1000
+_ROW = ("suite", "series", "cell")
 DECIDED = ("decision", "reason", "estimate_s", "memory_bytes")
 """What the plan's entry of a cell has beside its identity."""
 
@@ -95,17 +96,13 @@ class RunDirectory:
         """The file descriptor of the lock, for a child to write this run under it."""
         return self._lock.fileno()
 
-    def start(
-        self, cell: str, implementation: str, problem_id: str, pass_: str, launch: int = 1
-    ) -> None:
+    def start(self, identity: Mapping[str, Any], problem_id: str, launch: int = 1) -> None:
         """Name the cell that is about to be measured, so that a crash is known by name."""
         self._end_copies()
         process = psutil.Process()
         record = {
-            "cell": cell,
-            "implementation": implementation,
+            **{name: identity[name] for name in (*_ROW, "implementation", "pass")},
             "problem_id": problem_id,
-            "pass": pass_,
             "launch": launch,
             "pid": process.pid,
             "pid_started": process.create_time(),
@@ -174,6 +171,14 @@ class RunDirectory:
             self._cells.close()
         os.truncate(descriptor, length)
         self._cells = os.fdopen(descriptor, "ab")
+
+
+def row_of(record: Mapping[str, Any]) -> str:
+    """Which row of a run's plan an entry, a line of the journal or running.json is about.
+
+    Two series may measure the same cell: each has a row of its own.
+    """
+    return "/".join(str(record.get(name)) for name in _ROW)
 
 
 def line_of(cell: Mapping[str, Any]) -> str:

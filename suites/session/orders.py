@@ -29,7 +29,7 @@ class Orders:
     Attributes:
         notes: where the supervisor reads; None without one.
         supervisor: its process id.
-        cells: keys of the cells to measure; None: all that pytest collects, in a new run.
+        rows: the rows of the plan to measure; None: all that pytest collects, in a new run.
         launch, launches: the number of this launch of the plan, from 1, and how many are wanted.
         broken: status and reason of implementations that ended a process when they were tried.
         not_probed: implementations that ended one when their speed was probed.
@@ -39,7 +39,7 @@ class Orders:
 
     notes: str | None = None
     supervisor: int | None = None
-    cells: tuple[str, ...] | None = None
+    rows: tuple[str, ...] | None = None
     launch: int = 1
     launches: int = 1
     broken: Mapping[str, tuple[str, str]] = field(default_factory=dict)

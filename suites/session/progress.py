@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from suites.measure.journal import row_of
+
 
 class Progress:
     """Counts cells and guesses the time left: the plan's estimates at the pace seen so far."""
@@ -16,7 +18,7 @@ class Progress:
         write: Callable[..., None],
         looks_due_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`estimates_s` by key of the cells to be run, with their further looks.
+        """`estimates_s` by row of the cells to be run, with their further looks.
 
         `write(line, is_last)` shows a line. `looks_due_s()` are the seconds that further looks at
         the cells that were shown will take.
@@ -31,7 +33,7 @@ class Progress:
 
     def show(self, record: Mapping[str, Any]) -> None:
         """One finished cell; those that were not to be run are not told."""
-        estimate = self._waiting.pop(record["cell"], None)
+        estimate = self._waiting.pop(row_of(record), None)
         if estimate is None:
             return
         self._planned_s += estimate

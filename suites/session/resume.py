@@ -10,7 +10,7 @@ from typing import Any
 
 from impls.interface.attention import Implementation
 from impls.interface.problem import Problem
-from suites.measure.journal import CELLS, RUNNING
+from suites.measure.journal import CELLS, RUNNING, row_of
 from suites.session.plan import Planned
 from suites.session.run_on_disk import find, read_header, record_of, text_of
 from suites.session.sweep import Cell
@@ -20,7 +20,7 @@ from suites.session.sweep import Cell
 class Resumed:
     """A run directory to go on with.
 
-    `done` are the keys of its finished cells, `counts` those by status; `crashed` is the plan's
+    `done` are the rows of its finished cells, `counts` those by status; `crashed` is the plan's
     entry of the cell its process died in, which is not tried again.
     """
 
@@ -60,7 +60,7 @@ class Resumed:
         """
         left = []
         for entry in self.header["plan"]:
-            if entry["suite"] != suite or entry["cell"] in self.done or entry is self.crashed:
+            if entry["suite"] != suite or row_of(entry) in self.done or entry is self.crashed:
                 continue
             name = entry["implementation"]
             if name not in known:
@@ -71,7 +71,7 @@ class Resumed:
         return left
 
     def plan_for(self, cells: Sequence[Cell], key: str) -> dict[str, Planned]:
-        """The run's own decisions for `cells`, by key.
+        """The run's own decisions for `cells`, by row.
 
         Raises:
             ValueError: this is not the machine the run was measured on.
@@ -81,11 +81,11 @@ class Resumed:
                 f"run {self.path.name} was measured on machine {self.header['machine_key']} and "
                 f"this is {key}: start a new run"
             )
-        decided = {entry["cell"]: entry for entry in self.header["plan"]}
+        decided = {row_of(entry): entry for entry in self.header["plan"]}
         plan = {}
         for cell in cells:
-            entry = decided[cell.key]
-            plan[cell.key] = Planned(
+            entry = decided[cell.row]
+            plan[cell.row] = Planned(
                 cell, entry["decision"], entry["reason"], entry["estimate_s"] or 0.0
             )
         return plan
@@ -102,19 +102,19 @@ def resume(runs: Path, name: str) -> Resumed:
     lines = text_of(path / CELLS).splitlines()
     records = [record for line in lines if (record := record_of(line))]
     # A cell that was looked at again has several lines: the last one counts.
-    latest = {(record["cell"], record.get("launch", 1)): record for record in records}
-    done = frozenset(cell for cell, launch in latest if launch == 1)
+    latest = {(row_of(record), record.get("launch", 1)): record for record in records}
+    done = frozenset(row for row, launch in latest if launch == 1)
     counts = Counter(str(record.get("status")) for record in latest.values())
     lost = record_of(text_of(path / RUNNING))
     if lost and lost.get("launch", 1) != 1:
         lost = None
-    crashed = (e for e in header["plan"] if lost and e["cell"] == lost["cell"])
+    crashed = (e for e in header["plan"] if lost and row_of(e) == row_of(lost))
     return Resumed(
-        path, header, done, counts, next((e for e in crashed if e["cell"] not in done), None)
+        path, header, done, counts, next((e for e in crashed if row_of(e) not in done), None)
     )
 
 
-def ordered(resumed: Resumed, cells: Collection[str]) -> Resumed:
-    """The run as a supervisor wants it gone on with: `cells` alone, and nothing judged here."""
-    others = frozenset(entry["cell"] for entry in resumed.header["plan"]).difference(cells)
+def ordered(resumed: Resumed, rows: Collection[str]) -> Resumed:
+    """The run as a supervisor wants it gone on with: `rows` alone, and nothing judged here."""
+    others = frozenset(map(row_of, resumed.header["plan"])).difference(rows)
     return replace(resumed, done=others, crashed=None)

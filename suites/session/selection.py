@@ -82,7 +82,7 @@ def _read(config: pytest.Config) -> Asked:
     _refuse_unknown_operators(given)
     _refuse_xdist(config)
     resumed = resume(given.store, given.resume) if given.resume else None
-    wanted = orders.read().cells
+    wanted = orders.read().rows
     if resumed is not None and wanted is not None:
         resumed = ordered(resumed, wanted)
     if resumed is not None:
@@ -228,11 +228,11 @@ def drop_duplicates(config: pytest.Config, items: list[pytest.Item]) -> None:
     Raises:
         pytest.UsageError: a run that is resumed was finished.
     """
-    seen: set[tuple[str, str, str]] = set()
+    seen: set[str] = set()
     kept, dropped = [], []
     for item in items:
         cell = cell_of(item)
-        row = None if cell is None else (cell.key, cell.suite, cell.series)
+        row = None if cell is None else cell.row
         is_measured = "cell" in getattr(item, "fixturenames", ())
         (kept if row not in seen and (row or not is_measured) else dropped).append(item)
         if row is not None:

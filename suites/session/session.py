@@ -102,7 +102,7 @@ class Session:
                 self._journal_crash(self.resumed.crashed)
             self._run = dict(self.resumed.header) | {"finished_utc": None, "interrupted": False}
         else:
-            self.plan = {p.cell.key: p for p in self._decide(cells, implementations, facts)}
+            self.plan = {p.cell.row: p for p in self._decide(cells, implementations, facts)}
             self.directory = RunDirectory.create(store, key, environment.get("commit"))
             self._run = header(
                 self.directory.run_id,
@@ -123,9 +123,9 @@ class Session:
 
     @property
     def to_measure(self) -> dict[str, float]:
-        """Seconds planned for each cell, by key; without those that cannot be measured here."""
+        """Seconds planned for each cell, by row; without those that cannot be measured here."""
         chosen = (p for p in self.plan.values() if p.decision == "run")
-        return {p.cell.key: p.estimate_s for p in chosen if p.estimate_s}
+        return {p.cell.row: p.estimate_s for p in chosen if p.estimate_s}
 
     def measure(self, cell: Cell, sink: Sink) -> tuple[str, list[str]]:
         """Take one cell as far as it goes; → its status and reasons, already in the journal.
@@ -135,7 +135,7 @@ class Session:
         """
         assert self.directory is not None
         self._open = self._opened(cell)
-        planned = self.plan[cell.key]
+        planned = self.plan[cell.row]
         if planned.decision == "skip":
             return self._close("skipped", [planned.reason or "not in the plan"])
         name = cell.implementation.name
@@ -148,7 +148,7 @@ class Session:
         device.empty_cache(self.device)
         if short := shortage(cell, self.device):
             return self._close("oom", [short])
-        self.directory.start(cell.key, name, cell.problem.id, cell.pass_, self.orders.launch)
+        self.directory.start(cell.identity(), cell.problem.id, self.orders.launch)
         before, trusted = torch_state.read(), trust.read(self.device)
         try:
             measured = measure_cell(cell, self._conditions, self._memory)

@@ -11,6 +11,7 @@ from typing import Any
 from impls.interface.attention import Implementation
 from impls.interface.problem import Problem
 from suites.measure.clocks import clock_for
+from suites.measure.journal import row_of
 from suites.measure.samples import SETTINGS_VERSION
 
 BRIEF, LONGER = ("smoke", "quick"), ("default", "full")
@@ -68,6 +69,11 @@ class Cell:
         ]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def row(self) -> str:
+        """Its row of the run's plan: the cell as one series of one suite measures it."""
+        return row_of(self.identity())
 
     @property
     def id(self) -> str:

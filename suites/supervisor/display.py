@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TextIO
 
 from impls.interface.problem import Problem
+from suites.measure.journal import row_of
 from suites.session.progress import Progress
 
 
@@ -49,7 +50,7 @@ class Lines:
 
     def begins(self, entries: Iterable[Mapping[str, Any]], launch: int, launches: int) -> None:
         """Count anew; entries without an estimate are not measured, and not counted."""
-        estimates = {e["cell"]: e["estimate_s"] for e in entries if _is_measured(e)}
+        estimates = {row_of(e): e["estimate_s"] for e in entries if _is_measured(e)}
         self._progress = Progress(estimates, lambda line, is_last: self._write(line))
         if launches > 1:
             self.line(f"launch {launch} of {launches}: {len(estimates)} cells")
@@ -107,7 +108,7 @@ class JsonLines:
 
     def finished(self, record: Mapping[str, Any]) -> None:
         """The first line of a cell: status, median and % of bound where there are some."""
-        key = (record["cell"], record.get("launch", 1))
+        key = (row_of(record), record.get("launch", 1))
         if key in self._told:
             return
         self._told.add(key)
@@ -142,7 +143,7 @@ def _is_measured(entry: Mapping[str, Any]) -> bool:
 
 
 def _identity(entry: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("cell", "implementation", "problem", "problem_id", "pass", "suite")
+    names = ("cell", "implementation", "problem", "problem_id", "pass", "suite", "series")
     return {name: entry[name] for name in names if name in entry}
 
 

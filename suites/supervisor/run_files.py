@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from suites.measure.journal import CELLS, DECIDED, RUNNING, RunDirectory, utc_now
+from suites.measure.journal import CELLS, DECIDED, RUNNING, RunDirectory, row_of, utc_now
 from suites.session.run_on_disk import read_header, record_of, text_of
 
 TIMED = ("ok", "wrong")
@@ -31,7 +31,7 @@ class RunFiles:
         """
         self.path = path
         self.header = read_header(path)
-        self.entries: dict[str, Mapping[str, Any]] = {e["cell"]: e for e in self.header["plan"]}
+        self.entries: dict[str, Mapping[str, Any]] = {row_of(e): e for e in self.header["plan"]}
         self.statuses: dict[tuple[str, int], str] = {}
         self._read = 0
         self._directory: RunDirectory | None = None
@@ -82,17 +82,17 @@ class RunFiles:
         lines = whole.decode("utf-8", errors="replace").split("\n")
         records = [record for line in lines if (record := record_of(line))]
         for record in records:
-            self.statuses[record["cell"], record.get("launch", 1)] = str(record.get("status"))
+            self.statuses[row_of(record), record.get("launch", 1)] = str(record.get("status"))
         return records
 
     def left(self, launch: int) -> list[str]:
-        """Keys of the cells that a launch lacks, in the plan's order.
+        """The rows of the plan that a launch lacks, in the plan's order.
 
         A later launch repeats what the first one timed.
         """
-        left = [key for key in self.entries if (key, launch) not in self.statuses]
+        left = [row for row in self.entries if (row, launch) not in self.statuses]
         if launch > 1:
-            left = [key for key in left if self.statuses.get((key, 1)) in TIMED]
+            left = [row for row in left if self.statuses.get((row, 1)) in TIMED]
         return left
 
     def give_another_chance(self) -> None:
@@ -112,13 +112,13 @@ class RunFiles:
             self._seen, self._running = seen, record_of(text_of(file))
         return self._running
 
-    def judge(self, key: str, launch: int, status: str, reasons: Sequence[str]) -> dict[str, Any]:
+    def judge(self, row: str, launch: int, status: str, reasons: Sequence[str]) -> dict[str, Any]:
         """Write the line of a cell that no process lived to write; → that line.
 
         Raises:
             OSError: the disk refused.
         """
-        identity = {k: v for k, v in self.entries[key].items() if k not in DECIDED}
+        identity = {k: v for k, v in self.entries[row].items() if k not in DECIDED}
         record = {
             "schema": 1,
             **identity,

@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from suites.measure.journal import row_of
 from suites.session.orders import Orders
 from suites.supervisor.death import Death, death_of, is_settled, oom_kills, verdict
 from suites.supervisor.display import Display
@@ -76,7 +77,7 @@ class Supervisor:
         for launch in range(1, launches + 1):
             left = files.left(launch)
             if left and not self._stopping.is_asked and not is_told:
-                self.display.begins([files.entries[k] for k in left], launch, launches)
+                self.display.begins([files.entries[row] for row in left], launch, launches)
             is_told = False
             while not self._stopping.is_asked and (left := files.left(launch)):
                 self._go_on(files, launch, left)
@@ -105,10 +106,10 @@ class Supervisor:
     def _go_on(self, files: RunFiles, launch: int, left: list[str]) -> None:
         """One child: alone with a cell under suspicion, else with all that is left."""
         known = self._suspicions.cells
-        suspects = [key for key in left if (key, launch) in known]
+        suspects = [row for row in left if (row, launch) in known]
         files.check_writable()
         orders = self._orders(
-            cells=tuple(suspects[:1] or left),
+            rows=tuple(suspects[:1] or left),
             launch=launch,
             launches=self.request.launches or files.launches,
             lock=files.lock(),
@@ -143,12 +144,12 @@ class Supervisor:
             self._blame_nothing(death)
 
     def _blame_cell(self, files: RunFiles, running: Any, death: Death) -> None:
-        key, launch = running["cell"], running.get("launch", 1)
+        row, launch = row_of(running), running.get("launch", 1)
         what = f"{running['implementation']} {running['problem_id']}"
-        if (key, launch) in files.statuses or key not in files.entries:
+        if (row, launch) in files.statuses or row not in files.entries:
             files.forget_running()
             return
-        deaths = self._suspicions.cells.setdefault((key, launch), [])
+        deaths = self._suspicions.cells.setdefault((row, launch), [])
         deaths.append(death)
         self._suspicions.of_nothing = 0
         if not is_settled(deaths):
@@ -157,7 +158,7 @@ class Supervisor:
             return
         status, reasons = verdict(deaths)
         self.display.died(what, death.cause, f"{status}; going on with the rest")
-        self.display.finished(files.judge(key, launch, status, reasons))
+        self.display.finished(files.judge(row, launch, status, reasons))
 
     def _blame_implementation(self, name: str, what: str, death: Death) -> None:
         if what == "speed" and not death.is_from_outside:
@@ -189,10 +190,10 @@ class Supervisor:
         if running is None or self.watch.children:
             return
         files.forget_running()
-        key = (running["cell"], running.get("launch", 1))
-        if key not in files.statuses and running["cell"] in files.entries:
+        row, launch = row_of(running), running.get("launch", 1)
+        if (row, launch) not in files.statuses and row in files.entries:
             told = Death("the process died while measuring it", "crashed", True, ())
-            self._suspicions.cells[key] = [told]
+            self._suspicions.cells[row, launch] = [told]
 
     def _orders(self, **asked: Any) -> Orders:
         suspicions = self._suspicions

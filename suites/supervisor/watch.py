@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from suites.measure.journal import row_of
 from suites.session.orders import Orders
 from suites.supervisor.child import Child
 from suites.supervisor.display import Display
@@ -134,11 +135,11 @@ class _Watched:
         for record in records:
             watch.display.finished(record)
         running = watch.files.running()
-        at = (running["cell"], running.get("pid")) if running else ("trying", self._trying)
+        at = (row_of(running), running.get("pid")) if running else ("trying", self._trying)
         if records:
             self._since = time.monotonic()
         if self._moved(at) and running:
-            watch.display.started(watch.files.entries.get(running["cell"], running))
+            watch.display.started(watch.files.entries.get(row_of(running), running))
 
     def _heed(self, note: Mapping[str, Any]) -> None:
         if "run" in note and self._watch.files is None:
@@ -163,5 +164,5 @@ class _Watched:
         files, request = self._watch.files, self._watch.request
         running = files.running() if files else None
         if files and running:
-            return request.limit_s(files.entries.get(running["cell"]))
+            return request.limit_s(files.entries.get(row_of(running)))
         return request.limit_s(None) if self._trying else request.quiet_limit_s
