@@ -29,7 +29,12 @@ def read_journal(file: Path) -> Journal:
 
     The last takes the first one's place. One line that is cut short or does not say what the
     schema says must not hide the others: it is left out, and the note says which and why.
+
+    Raises:
+        SchemaError: it is a folder.
     """
+    if file.is_dir():
+        raise SchemaError(f"{file} is a folder: it should be the journal of the run's cells")
     if not file.is_file():
         return Journal(notes=("there is no cells.jsonl: nothing was measured",))
     latest: dict[tuple[str, int, str, str], Cell] = {}

@@ -47,7 +47,10 @@ def store_folder(chosen: str | Path | None = None) -> Path:
     Never a matter of the current folder or the Python that runs.
     """
     given = chosen or os.environ.get(STORE_VARIABLE)
-    return Path(given).expanduser().absolute() if given else Path(__file__).parent / "runs"
+    if not given:
+        return Path(__file__).parent / "runs"
+    # Path.expanduser raises where there is no such user; a shell leaves `~nobody` as it is.
+    return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111
 
 
 def list_runs(store: str | Path | None = None) -> list[RunSummary]:
@@ -88,14 +91,19 @@ def find_run(
         RunNotFound: none is called so, or several; the message offers close names.
     """
     if name == "latest":
-        of_kind = [s for s in list_runs(store) if s.header and kind in (None, s.header.kind)]
+        every = list_runs(store)
+        of_kind = [s for s in every if s.header and kind in (None, s.header.kind)]
         readable = [s for s in of_kind if s.header and is_meant(s.header)]
         if not readable:
             if kind == "static":
                 what, command = "static runs", "python -m suites static"
             else:
                 what, command = "runs", "make bench"
-            raise RunNotFound(f"no {what} in {store_folder(store)}: make one with `{command}`")
+            told = f"no {what} in {store_folder(store)}: make one with `{command}`"
+            if unreadable := [s for s in every if s.error]:
+                first = f"{unreadable[0].name}: {unreadable[0].error}"
+                told += f" ({len(unreadable)} cannot be read, {first})"
+            raise RunNotFound(told)
         return readable[0].path
     if (Path(name) / "run.json").is_file():
         return Path(name).absolute()
@@ -158,6 +166,8 @@ def is_process(pid: int, started: float | None) -> bool:
 
 
 def _run_folders(store: Path) -> list[Path]:
+    if store.exists() and not store.is_dir():
+        raise RunNotFound(f"{store} is a file: the store is a folder of runs")
     files = [file for name in ("run.json", "cells.jsonl") for file in store.glob(f"*/*/{name}")]
     return sorted({file.parent for file in files})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from suites.supervisor import command as supervised
 _CEILINGS = """examples:
   python -m suites ceilings
   python -m suites ceilings --threads 2 --fresh --json > ceilings.json
+
+exit codes: 0 measured (what was contended is told, and not kept), 2 usage
 """
 _EXAMPLES = """examples:
   python -m suites run heads --launches 5
@@ -174,4 +177,11 @@ def _show_progress(what: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `| head` has seen enough; the interpreter's last flush must not complain of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)

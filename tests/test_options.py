@@ -99,6 +99,8 @@ def test_sampling_bounds_of_pytest_benchmark_count_only_when_given():
         (("--threads", "99999"), "give 1 to"),
         (("--compile-limit", "nan"), "above 0"),
         (("--compile-limit", "0"), "above 0"),
+        (("--compile-limit", "1e10"), "at most 86400"),
+        (("--impl", ""), "names none"),
         (("--benchmark-timer", "time.time"), "--benchmark-timer is refused"),
     ],
 )
@@ -130,7 +132,7 @@ def test_cells_are_not_timed_side_by_side(monkeypatch):
         selection._refuse_xdist(config)
 
 
-@pytest.mark.parametrize("variable", [None, "~/runs", "elsewhere"])
+@pytest.mark.parametrize("variable", [None, "~/runs", "~nobody-is-called-so", "elsewhere"])
 def test_suites_write_runs_where_results_reads_them(monkeypatch, variable):
     """Neither package may import the other, so the rule stands in both: it must be one rule."""
     from results import store

@@ -196,3 +196,15 @@ def test_reports_run_where_torch_and_suites_cannot_be_imported(tmp_path):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_reader_that_has_seen_enough_gets_no_traceback(tmp_path):
+    """As `| head -0`: the reading end is closed before the first line is written."""
+    write_run(tmp_path / "runs", records=SMALL)
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "reports", "history", "--store", str(tmp_path / "runs")]
+    line += ["--out", str(tmp_path / "out")]
+    done = subprocess.run(line, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")

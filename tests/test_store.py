@@ -11,6 +11,7 @@ import pytest
 
 from impls.interface.problem import Problem
 from results import store as store_module
+from results.reading import SchemaError
 from results.store import (
     RunNotFound,
     find_run,
@@ -206,3 +207,30 @@ def test_three_hundred_cells_stay_small_and_read_fast(run_directory):
     path = run_directory(records=records)
     assert (path / "cells.jsonl").stat().st_size < 5e6
     assert len(load_run(path).cells) == 300
+
+
+def test_a_store_that_is_a_file_is_told_apart_from_an_empty_one(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(RunNotFound, match="is a file: the store is a folder"):
+        list_runs(file)
+
+
+def test_where_no_run_can_be_read_the_latest_says_why(run_directory):
+    path = run_directory()
+    (path / "run.json").write_text('{"schema": 1')
+    with pytest.raises(RunNotFound, match=r"1 cannot be read, 2026\S+: .*not JSON"):
+        find_run("latest", path.parents[1])
+
+
+def test_a_journal_that_is_a_folder_is_no_run_without_cells(run_directory):
+    path = run_directory()
+    (path / "cells.jsonl").unlink()
+    (path / "cells.jsonl").mkdir()
+    with pytest.raises(SchemaError, match="is a folder"):
+        load_run(path)
+
+
+def test_the_home_of_nobody_is_no_traceback(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert store_folder("~nobody-is-called-so/x") == tmp_path / "~nobody-is-called-so" / "x"

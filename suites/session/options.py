@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from impls.interface.problem import DTYPES, PASSES, Problem
 
 BUDGETS = {"smoke": 10.0, "quick": 78.0, "default": 800.0, "full": 3600.0}
+_DAY_S = 86400
 CACHES = ("cold", "hot", "graph")
 CONVENTIONS = ("exact", "fa")
 
@@ -100,6 +100,8 @@ def read(config: Any) -> Options:
     """
     get = config.getoption
     names = _words(get("--impl"))
+    if get("--impl") and not names:
+        raise ValueError('--impl "" names none: leave it out to measure all there are')
     problems = [*get("--problem"), *_rows(get("--shapes"))]
     for text in problems:
         if Problem.parse(text).is_empty:
@@ -107,8 +109,10 @@ def read(config: Any) -> Options:
     most = os.cpu_count() or 1
     if not 1 <= get("--threads") <= most:
         raise ValueError(f"--threads {get('--threads')}: give 1 to {most}, the CPUs there are")
-    if not 0 < get("--compile-limit") < math.inf:
-        raise ValueError(f"--compile-limit {get('--compile-limit')}: give seconds above 0")
+    if not 0 < get("--compile-limit") <= _DAY_S:
+        raise ValueError(
+            f"--compile-limit {get('--compile-limit')}: give seconds, above 0 and at most {_DAY_S}"
+        )
     if "benchmark_timer" in vars(config.option) and _is_given(config, "--benchmark-timer"):
         raise ValueError("--benchmark-timer is refused: the clock is part of what a cell is")
     baseline = get("--baseline")
@@ -139,7 +143,8 @@ def store_folder(chosen: str | None) -> Path:
     """
     given = chosen or os.environ.get("ATTNBENCH_STORE")
     if given:
-        return Path(given).expanduser().absolute()
+        # Path.expanduser raises where there is no such user; a shell leaves `~nobody` as it is.
+        return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111
     return Path(__file__).resolve().parents[2] / "results" / "runs"
 
 
