@@ -20,10 +20,15 @@ _EXAMPLES = """examples:
 """
 _LIST_EXAMPLES = """examples:
   python -m impls list
-  python -m impls list --device cuda --json"""
+  python -m impls list --device cuda --json
+
+exit codes: 0 listed, 2 usage"""
 _CHECK_EXAMPLES = """examples:
   python -m impls check naive sdpa_flash
-  python -m impls check --impl mykernel.py:attention"""
+  python -m impls check --impl mykernel.py:attention
+
+exit codes: 0 all that was checked is right, 1 something is wrong, or nothing could be checked,
+2 usage"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -113,6 +113,10 @@ def test_check_in_json_is_json_and_nothing_else(kernel, capsys):
         (["check", "nave"], 'no implementation "nave": did you mean "naive"?'),
         (["check", "--impl", "nowhere.py:attention"], "no file"),
         (["cost", "--problem", "T=8,H=2"], "does not give d_h"),
+        (["cost", "--problem", "B=1,T=-5"], 'T=-5 in "B=1,T=-5" is not a whole number, 0 or more'),
+        (["cost", "--problem", "T=8,H=4,H_kv=3"], "H=4 is not a multiple of H_kv=3"),
+        (["cost", "--problem", "T=8,window=0"], "window=0 is not a number of keys"),
+        (["cost", "--problem", "T=8,dtype=float8"], "dtype='float8' is not known"),
         (["check", "--device", "cuda"], "--device cuda: no CUDA device: torch"),
     ],
 )
@@ -143,7 +147,9 @@ def test_help_of_each_command_has_two_examples_or_one_for_each_thing_it_counts(c
     for command, examples in (("list", 2), ("check", 2), ("cost", 5)):
         with pytest.raises(SystemExit):
             main([command, "--help"])
-        assert capsys.readouterr().out.count("\n  python -m impls ") == examples
+        told = capsys.readouterr().out
+        assert told.count("\n  python -m impls ") == examples
+        assert "\nexit codes: 0 " in told and "2 usage" in told
 
 
 def test_list_tells_what_is_supported_or_why_it_is_not_available(kernel, capsys):

@@ -65,8 +65,10 @@ def test_wrong_options_end_with_2(monkeypatch, capsys):
     assert "no CUDA device: planted" in capsys.readouterr().err
 
 
-def test_the_help_shows_two_examples(capsys):
+def test_the_help_shows_two_examples_and_the_exit_codes(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["ceilings", "--help"])
     assert stopped.value.code == 0
-    assert capsys.readouterr().out.count("  python -m suites ceilings") == 2
+    told = capsys.readouterr().out
+    assert told.count("  python -m suites ceilings") == 2
+    assert "\nexit codes: 0 " in told and "2 usage" in told

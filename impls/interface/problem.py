@@ -55,22 +55,9 @@ class Problem:
             object.__setattr__(self, "H_kv", self.H)
         if self.d_v == -1:
             object.__setattr__(self, "d_v", self.d_h)
-        for name in _SIZES:
-            size = getattr(self, name)
-            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-                raise ValueError(f"{name}={size!r} is not a size: give an integer, 0 or more")
-        if self.H_kv == 0 or self.H % self.H_kv:
-            raise ValueError(
-                f"H={self.H} is not a multiple of H_kv={self.H_kv}: "
-                "each kv head serves H / H_kv query heads"
-            )
-        _one_of("dtype", self.dtype, (*DTYPES, "float64"))
-        _one_of("layout", self.layout, LAYOUTS)
-        if self.window is not None:
-            if isinstance(self.window, bool) or not isinstance(self.window, int) or self.window < 1:
-                raise ValueError(f"window={self.window!r} is not a number of keys: give 1 or more")
-            if not self.causal:
-                raise ValueError("a window needs causal: it keeps the last `window` visible keys")
+        _check_fields(vars(self))
+        if self.window is not None and not self.causal:
+            raise ValueError("a window needs causal: it keeps the last `window` visible keys")
         if self.layout == "packed" and (
             self.T_q != self.T_kv or self.H_kv != self.H or self.d_v != self.d_h
         ):
@@ -164,6 +151,8 @@ class Problem:
             given.setdefault("T_q", T)
             given.setdefault("T_kv", T)
         merged: dict[str, Any] = {"B": 1} | defaults | given
+        # What is wrong stands in the text, what is missing does not: the wrong is told first.
+        _check_fields(merged)
         if missing := [n for n in ("T_q", "T_kv", "H", "d_h") if n not in merged]:
             raise ValueError(f'"{text}" does not give {", ".join(missing)}: {_EXAMPLE}')
         return cls(**merged)
@@ -187,13 +176,42 @@ def _read_part(part: str, given: dict[str, Any], text: str) -> None:
         read = value.lower() in ("1", "true")
     elif name in ("T", "window", *_SIZES):
         if not value.isdecimal():
-            raise ValueError(f'{name}={value} in "{text}" is not a whole number: {_EXAMPLE}')
+            least = 1 if name == "window" else 0
+            raise ValueError(
+                f'{name}={value} in "{text}" is not a whole number, {least} or more: {_EXAMPLE}'
+            )
         read = int(value)
     else:
         raise ValueError(f'"{name}" in "{text}" is not a field of a problem: {_EXAMPLE}')
     if name in given:
         raise ValueError(f'{name} is given twice in "{text}"')
     given[name] = read
+
+
+def _check_fields(given: Mapping[str, Any]) -> None:
+    """Refuse what is wrong of the fields that are there, whatever the others will be.
+
+    Raises:
+        ValueError: as of `Problem`.
+    """
+    for name in (n for n in _SIZES if n in given):
+        size = given[name]
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ValueError(f"{name}={size!r} is not a size: give an integer, 0 or more")
+    H, H_kv = given.get("H"), given.get("H_kv")
+    if H is not None and H_kv is not None and (H_kv == 0 or H % H_kv):
+        raise ValueError(
+            f"H={H} is not a multiple of H_kv={H_kv}: each kv head serves H / H_kv query heads"
+        )
+    if "dtype" in given:
+        _one_of("dtype", given["dtype"], (*DTYPES, "float64"))
+    if "layout" in given:
+        _one_of("layout", given["layout"], LAYOUTS)
+    window = given.get("window")
+    if window is not None and (
+        isinstance(window, bool) or not isinstance(window, int) or window < 1
+    ):
+        raise ValueError(f"window={window!r} is not a number of keys: give 1 or more")
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

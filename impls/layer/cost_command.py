@@ -30,7 +30,9 @@ EXAMPLES = """examples:
   python -m impls cost --model llama-2-70b --T 4k --device h200-sxm --weights-gb 138
   python -m impls cost --d_model 8192 --H 64 --H_kv 8 --L 80 --json
   python -m impls cost --config path/to/config.json --device h100-sxm
-  python -m impls cost --compare mha,gqa8,mqa,mla --T 1k:2M --device h200-sxm --plot figures"""
+  python -m impls cost --compare mha,gqa8,mqa,mla --T 1k:2M --device h200-sxm --plot figures
+
+exit codes: 0 counted, 2 usage, 5 the figures could not be drawn"""
 
 ROOT = Path(__file__).resolve().parents[2]
 _DTYPE, _LENGTHS, _BASE, _REQUESTS = "float16", "1k:128k", "llama-2-70b", 100

@@ -13,6 +13,8 @@ _EXAMPLES = """\
 examples:
   python -m impls cost --compare mha,gqa8,mqa,mla --T 1k:2M --json > comparison.json
   python -m reports.cost comparison.json --out figures
+
+exit codes: 0 drawn, 2 usage, or no comparison in the file
 """
 
 
