@@ -91,6 +91,12 @@ def records_of(words: list[str]) -> list[dict[str, Any]]:
     return found
 
 
+def in_order(records: list[dict[str, Any]], orders: Orders) -> list[dict[str, Any]]:
+    """What of the plan is asked for, as it is asked."""
+    by_row = {row_of(record): record for record in records}
+    return [by_row[row] for row in (by_row if orders.rows is None else orders.rows)]
+
+
 def header_of(records: list[dict[str, Any]], run: str, launches: int) -> dict[str, Any]:
     """A run.json that reads."""
     names = ("cell", "implementation", "problem", "pass", "cache", "clock", "suite", "series")
@@ -156,9 +162,7 @@ def main(arguments: list[str]) -> int:
     orders.note(run=str(directory.path))
     try:
         with contextlib.suppress(KeyboardInterrupt), directory:
-            for record in records:
-                if orders.rows is not None and row_of(record) not in orders.rows:
-                    continue
+            for record in in_order(records, orders):
                 measure(directory, record, orders)
                 if record["implementation"] == "poisoning":
                     # As a session ends that finds its device lost.

@@ -10,6 +10,7 @@ from typing import Any
 
 from suites.measure.journal import utc_now
 from suites.measure.samples import SETTINGS_VERSION, Settings
+from suites.session import orders
 from suites.session.looks import LOOKS
 from suites.session.options import Options
 from suites.session.plan import Planned
@@ -43,7 +44,7 @@ def header(
         "settings": asdict(settings)
         | {
             "settings_version": SETTINGS_VERSION,
-            "looks": LOOKS,
+            "looks": LOOKS if orders.read().looks_again else 1,
             "budget": options.budget,
             "threads": options.threads,
             "flop_convention": options.flop_convention,

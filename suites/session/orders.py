@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,14 @@ class Orders:
     Attributes:
         notes: where the supervisor reads; None without one.
         supervisor: its process id.
-        rows: the rows of the plan to measure; None: all that pytest collects, in a new run.
+        rows: the rows of the plan to measure, in this order; None: all that pytest collects, in a
+            new run.
         launch, launches: the number of this launch of the plan, from 1, and how many are wanted.
         broken: status and reason of implementations that ended a process when they were tried.
         not_probed: implementations that ended one when their speed was probed.
         lock: the run directory's lock, an inherited file descriptor.
         is_plan_only: note the plan, measure nothing.
+        looks_again: take further looks at short cells; where launches are many, one each will do.
     """
 
     notes: str | None = None
@@ -46,6 +48,7 @@ class Orders:
     not_probed: tuple[str, ...] = ()
     lock: int | None = None
     is_plan_only: bool = False
+    looks_again: bool = True
 
     @property
     def is_supervised(self) -> bool:
@@ -53,8 +56,9 @@ class Orders:
         return self.notes is not None
 
     def write(self, path: Path) -> None:
-        """The file that a child reads."""
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        """The file that a child reads; of what is asked alone, so that an older one reads it."""
+        asked = {k: v for k, v in asdict(self).items() if v != getattr(UNASKED, k)}
+        path.write_text(json.dumps(asked), encoding="utf-8")
 
     def note(self, **told: Any) -> None:
         """Tell the supervisor one thing."""
@@ -87,6 +91,10 @@ def read() -> Orders:
     if path is None:
         return UNASKED
     given = json.loads(Path(path).read_text(encoding="utf-8"))
+    known = {one.name for one in fields(Orders)}
+    if unknown := sorted(set(given) - known):
+        # Of a supervisor of another revision: `suites ab` has one for both.
+        raise SystemExit(f"ERROR: this revision is too old to be asked for {', '.join(unknown)}")
     orders = Orders(**given)
     if orders.lock is not None:
         os.set_inheritable(orders.lock, False)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from suites.session import options as session_options
+from suites.session import orders
 
 ROOT = Path(__file__).resolve().parents[2]
 _ASKED: pytest.StashKey[Asked] = pytest.StashKey()
@@ -75,7 +76,6 @@ def already_asked(config: pytest.Config) -> Asked | None:
 def _read(config: pytest.Config) -> Asked:
     from impls.interface.device_choice import choose
     from impls.interface.registry import select
-    from suites.session import orders
     from suites.session.resume import ordered, resume
 
     given = session_options.read(config)
@@ -153,6 +153,8 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         is_named = Path(module.__file__).resolve() in _named_paths(metafunc.config)
         for dtype in this.options.dtypes or _dtypes(module, this.chosen.device, this.options):
             found += _cells(this, module, _series(this, module, dtype, is_named))
+    if not orders.read().looks_again:
+        found = [replace(cell, is_looked_at_again=False) for cell in found]
     metafunc.parametrize("cell", found, ids=[c.id for c in found])
 
 
@@ -223,7 +225,7 @@ def drop_duplicates(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect cells that their series has already, and suites with nothing to measure.
 
     Another series measures the same cell again: without it that line would have a gap, or a model
-    no row.
+    no row. The rows that a supervisor asks for come in its order.
 
     Raises:
         pytest.UsageError: a run that is resumed was finished.
@@ -231,19 +233,24 @@ def drop_duplicates(config: pytest.Config, items: list[pytest.Item]) -> None:
     seen: set[str] = set()
     kept, dropped = [], []
     for item in items:
-        cell = cell_of(item)
-        row = None if cell is None else cell.row
+        row = _row(item)
         is_measured = "cell" in getattr(item, "fixturenames", ())
         (kept if row not in seen and (row or not is_measured) else dropped).append(item)
         if row is not None:
             seen.add(row)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = kept
+    place = {row: n for n, row in enumerate(orders.read().rows or ())}
+    items[:] = sorted(kept, key=lambda item: place.get(_row(item) or "", len(place)))
     given = already_asked(config)
     resumed = given.resumed if given else None
     if resumed is not None and resumed.is_finished and not seen:
         raise pytest.UsageError(f"attnbench: run {resumed.path.name} has nothing left to measure")
+
+
+def _row(item: pytest.Item) -> str | None:
+    cell = cell_of(item)
+    return None if cell is None else cell.row
 
 
 def cell_of(item: pytest.Item) -> Any:

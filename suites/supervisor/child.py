@@ -17,7 +17,7 @@ from typing import Any
 
 from suites.session.orders import VARIABLE, Orders
 from suites.supervisor.last_words import last_words
-from suites.supervisor.request import ROOT
+from suites.supervisor.request import Place
 
 _TAIL_BYTES = 64 << 10
 _MOST_OUTPUT_BYTES = 64 << 20
@@ -27,8 +27,9 @@ _WITHOUT_PIDFD_S = 0.01
 class Child:
     """A process that measures; use it in a `with` statement, which ends it."""
 
-    def __init__(self, command: Sequence[str], orders: Orders) -> None:
+    def __init__(self, command: Sequence[str], orders: Orders, place: Place | None = None) -> None:
         """Start `command` with `orders`; the run's lock, if they have one, is inherited."""
+        place = place or Place()
         self._folder = tempfile.TemporaryDirectory(prefix="attnbench-")
         folder = Path(self._folder.name)
         self._notes, self._output = folder / "notes", folder / "output"
@@ -36,10 +37,11 @@ class Child:
         self._notes.touch()
         orders = replace(orders, notes=str(self._notes), supervisor=os.getpid())
         orders.write(folder / "orders")
-        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = os.environ | {
+        environment = os.environ | dict(place.variables)
+        path = [str(place.root), *filter(None, [environment.get("PYTHONPATH")])]
+        environment |= {
             VARIABLE: str(folder / "orders"),
-            "PYTHONPATH": path,
+            "PYTHONPATH": os.pathsep.join(path),
             # What a kernel printed before it crashed, and where it was.
             "PYTHONUNBUFFERED": "1",
             "PYTHONFAULTHANDLER": "1",
@@ -47,6 +49,7 @@ class Child:
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
+                cwd=place.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

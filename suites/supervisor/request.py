@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,21 @@ COMPILE_LIMIT_S = 120.0
 """What `--compile-limit` allows a first call, which the child itself watches."""
 QUIET_LIMIT_S = 600.0
 """So long a child may do nothing that anybody sees: import, plan, measure ceilings, look again."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where children are at home.
+
+    Attributes:
+        root: the checkout whose packages they import.
+        folder: the current folder; None: as here.
+        variables: what their environment has beside this one's.
+    """
+
+    root: Path = ROOT
+    folder: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,8 @@ class Request:
         quiet_limit_s: the longest a child may show nothing between cells.
         retry: cells that crashed or timed out are measured again.
         command: what starts a child; its arguments follow.
+        place: where children are at home.
+        looks_again: short cells are looked at again in every launch.
     """
 
     arguments: tuple[str, ...] = ()
@@ -38,6 +55,8 @@ class Request:
     quiet_limit_s: float = QUIET_LIMIT_S
     retry: bool = False
     command: tuple[str, ...] = PYTEST
+    place: Place = field(default_factory=Place)
+    looks_again: bool = True
 
     def limit_s(self, entry: Mapping[str, Any] | None) -> float:
         """Seconds a cell of the plan may take before it is called hung; of None, a first call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +83,20 @@ class Supervisor:
             while not self._stopping.is_asked and (left := files.left(launch)):
                 self._go_on(files, launch, left)
 
+    def measure(self, launch: int, rows: Iterable[str]) -> None:
+        """Measure these rows of a launch of the run, in this order, those that it lacks.
+
+        Raises:
+            CannotGoOn, OSError, ValueError: as `run` raises them.
+        """
+        files, wanted = self.files, list(rows)
+        assert files is not None, "there is no run yet"
+        while not self._stopping.is_asked:
+            lacking = set(files.left(launch))
+            if not (left := [row for row in wanted if row in lacking]):
+                return
+            self._go_on(files, launch, left)
+
     def plan(self) -> list[Any]:
         """The entries of the plan that a new run would have; nothing is measured or written.
 
@@ -116,7 +131,7 @@ class Supervisor:
         )
         before = oom_kills()
         end = self._child(("--resume", str(files.path)), orders)
-        has_measured = len(files.left(launch)) < len(left)
+        has_measured = any((row, launch) in files.statuses for row in left)
         if has_measured:
             self._suspicions.of_nothing = 0
         if not end.is_orderly or not has_measured:
@@ -198,7 +213,10 @@ class Supervisor:
     def _orders(self, **asked: Any) -> Orders:
         suspicions = self._suspicions
         return Orders(
-            broken=suspicions.broken, not_probed=tuple(sorted(suspicions.not_probed)), **asked
+            broken=suspicions.broken,
+            not_probed=tuple(sorted(suspicions.not_probed)),
+            looks_again=self.request.looks_again,
+            **asked,
         )
 
 

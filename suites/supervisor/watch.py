@@ -61,7 +61,8 @@ class Watch:
 
     def run(self, arguments: tuple[str, ...], orders: Orders) -> End:
         """One child from its start to its end."""
-        with Child((*self.request.command, *arguments), orders) as child:
+        command = (*self.request.command, *arguments)
+        with Child(command, orders, self.request.place) as child:
             end = _Watched(self, child, self._stopping).to_its_end()
         self.children += 1
         return end
