@@ -121,7 +121,8 @@ def _series(here: Sequence[Point], swept: str) -> tuple[Series, ...]:
     """One series for each implementation and each setting of the sizes that are not swept.
 
     A line joins what differs in the swept size alone, or in "B·T = 16384" and "H·d_h = 512" in a
-    second size as well, their product being the same. A decode step is no point of a line of T.
+    second size as well, their product being the same as long as it can. A decode step is no point
+    of a line of T.
     """
     is_square = all(p.problem.T_q == p.problem.T_kv for p in here)
     lengths = ("T_q", "T_kv") if is_square else ("T",)
@@ -153,11 +154,16 @@ def _series(here: Sequence[Point], swept: str) -> tuple[Series, ...]:
 
 
 def _moves_along(here: Sequence[Point], name: str, swept: str) -> bool:
-    """Whether the size moves against the swept one: B with T, or H (and H_kv) with d_h."""
+    """Whether the size moves against the swept one: B with T, or H (and H_kv) with d_h.
+
+    Their product stays; where the size has come down to 1, it can only grow.
+    """
     partner = {"B": "T", "T": "B", "H": "d_h", "d_h": "H", "H_kv": "d_h", "d_v": "H"}
     if partner.get(name) != swept:
         return False
-    return len({size_of(p.problem, name) * size_of(p.problem, swept) for p in here}) == 1
+    sizes = [(size_of(p.problem, name), size_of(p.problem, swept)) for p in here]
+    products = {size * other for size, other in sizes if size > 1}
+    return len(products) == 1 and all(other >= max(products) for size, other in sizes if size == 1)
 
 
 def constants(found: Sequence[Point]) -> list[str]:

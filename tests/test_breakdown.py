@@ -150,6 +150,28 @@ def test_each_bar_s_shares_add_up_to_the_whole(run_of):
     assert [t.get_text().split("\n")[0] for t in figure.axes[0].get_xticklabels()] == ["512", "1k"]
 
 
+def test_no_number_is_struck_through_and_no_mark_stands_in_a_title(run_of):
+    """FLOP of the core at T = 1024 are 25 % of the block's: the middle of the projections' bar."""
+    records = layer_cells(lengths=(512, 1024, 2048))
+    for record in records:
+        factor = {"projections": 2.0, "core": 0.3}.get(record["series"].split(", ")[-1], 1.0)
+        median_s = factor * record["timing"]["median_s"]
+        record["timing"] = {**record["timing"], "median_s": median_s}
+    figure = drawn(breakdown, run_of(records))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    lines = {str(line.get_gid()): line for line in axes.lines}
+    numbers = [text for text in axes.texts if text.get_text().isdigit()]
+    assert len(numbers) > 6
+    for text in numbers:
+        box, x = text.get_window_extent(), round(text.get_position()[0])
+        share = np.asarray(lines[f"flop-0-{x}"].get_ydata())[0]
+        y = axes.transData.transform((x, share))[1]
+        assert not box.y0 < y < box.y1, text.get_text()
+    mark, title = lines["crossing-0"], axes._left_title.get_window_extent()
+    assert mark.get_window_extent().y1 <= title.y0
+
+
 def test_parts_that_take_longer_apart_than_together_are_shares_of_their_sum(run_of):
     records = layer_cells(lengths=(512,))
     for record in records:

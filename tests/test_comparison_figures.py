@@ -108,6 +108,20 @@ def test_who_was_wrong_anywhere_wins_nowhere(run_of):
     assert {c.cells[0].implementation for c in grid.values()} == {"naive"}
 
 
+def test_titles_of_narrow_maps_do_not_touch(run_of):
+    """A map of one length is narrower than its title was: the next stood in it."""
+    rows = [
+        cell(name, at(128, d_h, causal=causal), time_s, **{"pass": "forward_backward"})
+        for name, time_s in (("naive", 0.02), ("flex", 0.03))
+        for d_h in (32, 64)
+        for causal in (False, True)
+    ]
+    figure = drawn(winners, run_of(*rows))
+    figure.canvas.draw()
+    first, second = (axes._left_title.get_window_extent() for axes in figure.axes)
+    assert first.y0 == second.y0 and first.x1 < second.x0
+
+
 def test_one_place_or_one_implementation_is_no_map(run_of):
     assert winners.draw(run_of(cell("naive", P, 0.01), cell("flex", P, 0.02))) is None
     assert winners.draw(run_of(cell("naive", P, 0.01), cell("naive", at(64), 0.02))) is None

@@ -63,12 +63,16 @@ def test_unrelated_problems_are_not_joined_because_each_size_comes_once(run_of):
     assert names(run_of([SQUARE, SQUARE.with_(T_q=512, T_kv=512, H=8, H_kv=8)])) == [
         ["naive H 4", "naive H 8"],
     ]
+    few = SQUARE.with_(T_q=128, T_kv=128)
+    assert names(run_of([SQUARE.with_(B=4), few])) == [["naive B 4", "naive B 1"]]
 
 
 @pytest.mark.parametrize(
     ("series", "problems"),
     [
         ("T", [SQUARE.with_(B=B, T_q=1024 // B, T_kv=1024 // B) for B in (1, 2, 4)]),
+        # B·T = 1024 as far as it can: B stays at 1 where T alone is more.
+        ("T", [SQUARE.with_(B=B, T_q=T, T_kv=T) for B, T in ((4, 256), (2, 512), (1, 2048))]),
         ("H", [SQUARE.with_(H=H, H_kv=H, d_h=256 // H, d_v=256 // H) for H in (2, 4, 8)]),
         ("d_h", [SQUARE.with_(H=H, H_kv=H, d_h=256 // H, d_v=256 // H) for H in (2, 4, 8)]),
         ("d_h", [SQUARE.with_(d_h=d_h, d_v=d_h) for d_h in (16, 40, 256)]),

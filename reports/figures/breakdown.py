@@ -25,7 +25,7 @@ from results.run import Run
 
 TITLE = "Where a layer's time goes"
 SUITE = "layer"
-WIDTH, HEIGHT, GAP, HEAD, FOOT, LEFT, NAMES = 3.0, 2.7, 0.35, 0.55, 0.75, 0.95, 1.3  # inches
+WIDTH, HEIGHT, GAP, HEAD, FOOT, LEFT, NAMES = 3.0, 2.7, 0.35, 0.65, 0.75, 0.95, 1.3  # inches
 COLUMNS = 4
 _BAR = 0.74
 # From the bottom of each bar: the core first, so that its height is its share.
@@ -58,7 +58,7 @@ def draw(run: Run) -> Figure | None:
         bottom = height - head - (i // columns + 1) * row_in + FOOT
         axes = panel(figure, left, bottom, WIDTH, HEIGHT)
         _draw(axes, line, i)
-        axes.set_title(_title(line), loc="left", fontsize=9.5)
+        axes.set_title(_title(line), loc="left", fontsize=9.5, pad=13)
         if i % columns == 0:
             axes.set_ylabel(f"share of the {line[0].whole}'s time")
         else:
@@ -107,21 +107,30 @@ def _draw(axes: Axes, line: Sequence[Breakdown], i: int) -> None:
     axes.set_ylim(0.0, 1.0)
     axes.grid(False)
     for x, one in enumerate(line):
+        share = one.flop("core") / one.flop(one.whole)
         heights, bottom = _heights(one), 0.0
         for part, _, colour, ink in _STACK:
             height = heights.get(part, 0.0)
             axes.bar(x, height, _BAR, bottom, color=colour, gid=f"part-{part}-{i}-{x}", lw=0)
             if height >= _LEAST_NAMED:
-                text = axes.text(x, bottom + height / 2, f"{100 * height:.0f}", ha="center")
+                y = _clear_of(share, bottom, bottom + height)
+                text = axes.text(x, y, f"{100 * height:.0f}", ha="center")
                 text.set(va="center", fontsize=8.5, color=ink)
             bottom += height
-        share = one.flop("core") / one.flop(one.whole)
         ends = [x - _BAR / 2 - 0.06, x + _BAR / 2 + 0.06]
         axes.plot(ends, [share, share], color="black", lw=1.8, gid=f"flop-{i}-{x}", zorder=4)
     axes.set_xticks(range(len(line)), [_tick(one) for one in line], fontsize=8.5)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
     axes.set_xlabel(f"T, and the {line[0].whole}'s time", fontsize=9, color=GREY)
     _draw_crossing(axes, line, i)
+
+
+def _clear_of(line: float, low: float, high: float) -> float:
+    """The middle of a part, or of the larger piece where the line would go through a number."""
+    middle = (low + high) / 2
+    if abs(middle - line) >= _LEAST_NAMED / 2:
+        return middle
+    return (low + line) / 2 if line > middle else (line + high) / 2
 
 
 def _draw_crossing(axes: Axes, line: Sequence[Breakdown], i: int) -> None:

@@ -90,6 +90,7 @@ def draw(run: Run) -> Figure | None:
         roofs = read_roofs(run, found)
         draw_rates(axes, cache.lines, roofs, lambda p: p.T_kv, rate_limits(found, roofs))
         axes.set_title(cache.title, loc="left", fontsize=10.5)
+        axes.tick_params(axis="x", labelsize=8.5)
         axes.set_xlabel("keys T_kv")
         if column == 0:
             axes.set_ylabel("GB/s of compulsory bytes")

@@ -117,7 +117,7 @@ def _rank(point: Point) -> tuple[bool, float]:
 def _draw_phase(axes: Axes, phase: str, rows: dict[str, Row], limits: tuple[float, float]) -> None:
     axes.set_xlim(*limits)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    log_axis(axes, "x", round_ticks(*limits, at_most=6), lambda value: quantity(value, "s", 1))
+    log_axis(axes, "x", round_ticks(*limits, at_most=5), lambda value: quantity(value, "s", 1))
     axes.set_yticks([])
     axes.tick_params(labelsize=8.5)
     axes.set_xlabel("time per token (median)")

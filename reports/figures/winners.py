@@ -28,6 +28,7 @@ TITLE = "Who wins where"
 ABOUT = "winner"
 BOX, TALL, LEFT, HEAD, FOOT, GAP = 1.06, 0.52, 0.8, 0.4, 0.6, 0.35  # inches
 ACROSS = 12.5
+LETTER = 0.08  # of a title
 _CLEAR = 1.03  # below this nobody is called a winner
 
 
@@ -51,7 +52,7 @@ def draw(run: Run) -> Figure | None:
         return None
     names = {c.cells[0].implementation for _, grid in panels for c in grid.values() if c.margin}
     look = looks({*(c.implementation for c in run.cells if c.timing), *names})
-    sizes = [(LEFT + BOX * len(_Ts(g)) + GAP, HEAD + TALL * len(_ds(g)) + FOOT) for _, g in panels]
+    sizes = [_size_in(name, grid) for name, grid in panels]
     rows = _in_rows(panels, [size[0] for size in sizes])
     width = max(6.5, *(sum(sizes[i][0] for i in row) for row in rows))
     title = f"{TITLE} · {device_line(run)}"
@@ -115,6 +116,12 @@ def _ds(grid: dict[tuple[int, int], Contest]) -> list[int]:
     return sorted({d_h for _, d_h in grid})
 
 
+def _size_in(name: str, grid: dict[tuple[int, int], Contest]) -> tuple[float, float]:
+    """Inches across and down that a panel takes, its title as well."""
+    across = max(BOX * len(_Ts(grid)), LETTER * len(name))
+    return LEFT + across + GAP, HEAD + TALL * len(_ds(grid)) + FOOT
+
+
 def _in_rows(panels: Sequence[object], widths: Sequence[float]) -> list[list[int]]:
     """The panels' numbers in rows that are not wider than a page."""
     rows: list[list[int]] = []
@@ -134,7 +141,7 @@ def _draw_panel(axes: Axes, grid: dict[tuple[int, int], Contest], look: dict[str
     axes.set_xticks(range(len(Ts)), [count_name(T) for T in Ts])
     axes.set_yticks(range(len(ds)), [str(d_h) for d_h in ds])
     axes.set_xlabel("sequence length T")
-    axes.set_ylabel("head size d_h")
+    axes.set_ylabel("head size d_h" if len(ds) > 1 else "d_h")
     axes.tick_params(length=0)
     for place, contest in grid.items():
         _draw_box(axes, Ts.index(place[0]), ds.index(place[1]), contest, look)
