@@ -29,6 +29,11 @@ def begun(folder, words, place=None) -> Supervisor:
     return supervisor
 
 
+def rows_of(supervisor) -> list[str]:
+    assert supervisor.files is not None
+    return list(supervisor.files.entries)
+
+
 def measured(folder, launch):
     lines = supervised.lines(folder)
     return [supervised.name_of(line) for line in lines if line["launch"] == launch]
@@ -36,7 +41,7 @@ def measured(folder, launch):
 
 def test_a_launch_measures_what_is_asked_in_that_order_and_once(tmp_path):
     supervisor = begun(tmp_path, "fine:1 fine:2 fine:3 fine:4")
-    rows = list(supervisor.files.entries)
+    rows = rows_of(supervisor)
     supervisor.measure(7, [rows[3], rows[0], rows[2]])
     supervisor.measure(7, [rows[2], rows[1], rows[0]])
     finish(supervisor)
@@ -46,7 +51,7 @@ def test_a_launch_measures_what_is_asked_in_that_order_and_once(tmp_path):
 
 def test_a_cell_that_dies_in_a_launch_does_not_keep_the_others_from_it(tmp_path):
     supervisor = begun(tmp_path, "fine:1 touchy:2 fine:3")
-    rows = list(supervisor.files.entries)
+    rows = rows_of(supervisor)
     supervisor.measure(2, [rows[0], rows[1], rows[2]])
     finish(supervisor)
     assert sorted(measured(tmp_path, 2)) == ["fine:1", "fine:3", "touchy:2"]
