@@ -13,8 +13,11 @@ from impls.interface.inputs import Inputs, copy_of, make_inputs, put_back
 from impls.interface.problem import Problem
 from impls.interface.reference import Reference, reference
 from suites.session.call import Call
-from suites.session.other_inputs import turned, turned_back
+from suites.session.other_inputs import has_turn, replaced, turned, turned_back
 from suites.session.sweep import Cell
+
+# Beyond the seeds of rotated copies: values that no call of the cell has seen.
+_OTHER_SEED = 1000
 
 
 class CoreSubject:
@@ -22,9 +25,10 @@ class CoreSubject:
 
     def __init__(self, problem: Problem, device: str, backward: bool) -> None:
         """Both are made here, outside any clock."""
-        self.problem, self._device = problem, device
+        self.problem, self._device, self._backward = problem, device, backward
         self._inputs = make_inputs(problem, device)
         self._expected = self.expected_of(self._inputs, backward)
+        self._expected_of_others: Reference | None = None
         self._before = copy_of(self._inputs)
 
     def expected_of(self, inputs: Inputs, backward: bool) -> Reference:
@@ -43,13 +47,27 @@ class CoreSubject:
     def check_turned(self, call: Call) -> Check:
         """The check after timing, on other values in the same memory."""
         backward_alone = call.cell.pass_ == "backward"
-        with turned(call.inputs, backward_alone):
-            outputs = _poisoned_outputs(call)
-        found = _checked(turned_back(outputs, backward_alone), self._expected, after_timing=True)
+        if backward_alone or has_turn(self.problem):
+            with turned(call.inputs, self.problem, backward_alone):
+                outputs = _poisoned_outputs(call)
+            back, expected = turned_back(outputs, backward_alone), self._expected
+        else:
+            back, expected = self._of_others(call)
+            outputs = back
+        found = _checked(back, expected, after_timing=True)
         if not found.ok and _checked(outputs, self._expected).ok:
             why = "it gave the same result when its inputs had changed: a result is kept"
             return replace(found, reasons=(why,))
         return found
+
+    def _of_others(self, call: Call) -> tuple[Mapping[str, torch.Tensor], Reference]:
+        """What it gives of other values in the same memory, and what it should give."""
+        others = make_inputs(self.problem, self._device, seed=_OTHER_SEED)
+        with replaced(call.inputs, others):
+            outputs = _poisoned_outputs(call)
+        if self._expected_of_others is None:
+            self._expected_of_others = self.expected_of(others, self._backward)
+        return outputs, self._expected_of_others
 
     def put_back(self) -> list[str]:
         """The names of the inputs that a call wrote into; they have their values again."""
