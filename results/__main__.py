@@ -15,6 +15,8 @@ from rich.console import Console
 
 from results.findings import findings
 from results.judging_arguments import ArgumentMistake, add_commands, examples, judging_command
+from results.merge_command import add_command as add_merge
+from results.merge_command import merge_runs
 from results.printing import print_list, print_run
 from results.reading import SchemaError
 from results.run import Run
@@ -34,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "list":
             _list(store, as_json=options.json)
+        elif options.command == "merge":
+            return merge_runs(options, store)
         elif options.command != "show":
             return judging_command(options)(options, store)
         else:
@@ -161,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         "--counters", action="store_true", help="operators, allocations, FLOP instead of times"
     )
     add_commands(commands, shared)
+    add_merge(commands, shared)
     return parser
 
 

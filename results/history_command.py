@@ -12,7 +12,7 @@ from typing import Any
 
 from results.history import Event, Series, alerts, all_series, events
 from results.rules import read_rules
-from results.store import list_runs, load_run
+from results.store import list_runs, load_run, without_parts
 from results.verdict_text import change_text
 
 ALERT, BROKEN = 1, 5
@@ -25,7 +25,8 @@ def history(options: argparse.Namespace, store: Path) -> int:
     Raises:
         RulesError, SchemaError, OSError: as reading raises them.
     """
-    found = [s for s in list_runs(store) if s.header is not None and s.header.kind == "timed"]
+    every = without_parts(list_runs(store))
+    found = [s for s in every if s.header is not None and s.header.kind == "timed"]
     runs = [load_run(summary.path) for summary in found]
     series = [one for one in all_series(runs) if fnmatchcase(one.name, options.cells)]
     if options.alert:

@@ -157,8 +157,20 @@ class Running:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One run that a merged run was made of."""
+
+    run: str
+    created_utc: str | None = None
+    shard: str | None = None
+
+
+@dataclass(frozen=True)
 class Header:
-    """What `run.json` says of a run; `kind` is "timed", or "static" where code was only read."""
+    """What `run.json` says of a run; `kind` is "timed", or "static" where code was only read.
+
+    `shard` is "2/5" where it is a part of a sweep; `merged` are the runs that it was made of.
+    """
 
     run: str
     created_utc: str
@@ -175,6 +187,8 @@ class Header:
     ceilings: Ceilings | None = None
     plan: tuple[Planned, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    shard: str | None = None
+    merged: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from results.baseline import joined, read_baseline
@@ -35,8 +36,15 @@ def _runs(name: str, store: Path) -> list[Run]:
     if folder.is_dir() and not (folder / "run.json").is_file():
         found = sorted(file.parent for file in folder.glob("**/run.json"))
         if found:
-            return [_timed(load_run(path)) for path in found]
+            return [_timed(run) for run in _without_parts(map(load_run, found))]
     return [_timed(load_run(find_run(name, store, kind="timed")))]
+
+
+def _without_parts(runs: Iterable[Run]) -> list[Run]:
+    """Those that were not merged into another one of them: a launch counts once."""
+    found = list(runs)
+    parts = {(run.header.machine_key, part.run) for run in found for part in run.header.merged}
+    return [run for run in found if (run.header.machine_key, run.name) not in parts]
 
 
 def _timed(run: Run) -> Run:

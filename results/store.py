@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,13 @@ def list_runs(store: str | Path | None = None) -> list[RunSummary]:
     return readable + [s for s in summaries if s.header is None]
 
 
+def without_parts(summaries: Iterable[RunSummary]) -> list[RunSummary]:
+    """The runs that were not merged into another one of them: their cells would count twice."""
+    found = list(summaries)
+    parts = {(s.machine_key, p.run) for s in found if s.header for p in s.header.merged}
+    return [s for s in found if (s.machine_key, s.name) not in parts]
+
+
 def summarize(path: Path) -> RunSummary:
     """What a list shows of one run; the counts of a finished one are taken from its header."""
     name, machine_key = path.name, path.parent.name
@@ -91,7 +98,7 @@ def find_run(
         RunNotFound: none is called so, or several; the message offers close names.
     """
     if name == "latest":
-        every = list_runs(store)
+        every = without_parts(list_runs(store))
         of_kind = [s for s in every if s.header and kind in (None, s.header.kind)]
         readable = [s for s in of_kind if s.header and is_meant(s.header)]
         if not readable:

@@ -12,7 +12,7 @@ from typing import Any
 
 from results.reading import SchemaError
 from results.run import Run
-from results.store import list_runs, load_run, store_folder
+from results.store import list_runs, load_run, store_folder, without_parts
 
 USAGE, BROKEN = 2, 5
 OUT = Path(__file__).parents[1] / "out" / "history"
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _timed(store: Path) -> list[Run]:
     """The timed runs of the store, the newest first; an unreadable one is told and left out."""
     runs = []
-    for summary in list_runs(store):
+    for summary in without_parts(list_runs(store)):
         if summary.header is None:
             print(f"reports: left out: {summary.error}", file=sys.stderr)
         elif summary.header.kind == "timed":
