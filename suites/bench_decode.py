@@ -11,7 +11,7 @@ from impls.interface.problem import Problem
 from suites.session.sweep import BRIEF, LONGER, TELLING, Series
 
 AXIS = "decode"
-CPU_DTYPES = ("bfloat16", "float32")  # as caches are kept: the small budgets have the first alone
+CPU_DTYPES = ("bfloat16",)  # as caches are kept
 _TELLING = (*TELLING, "grouped_decode")
 
 
@@ -25,17 +25,27 @@ def series(device: str, dtype: str) -> list[Series]:
     by_H_kv = [step.with_(H_kv=H_kv) for H_kv in (8, 32, 1, 4, 16, 2)]
     T_kv = 2048 if device == "cpu" else step.T_kv
     short = [step.with_(T_kv=T_kv, H_kv=H_kv) for H_kv in (8, 32)]
-    by_T_q = [step.with_(T_q=T_q, causal=True) for T_q in (4, 16)]
-    by_B = [batched.with_(B=B) for B in (4, 16, 64, 1, 256)]
-    telling = None if device == "cuda" else _TELLING
+    by_T_q = [short[0].with_(T_q=T_q, causal=T_q > 1) for T_q in (1, 4, 16)]
+    by_B = [batched.with_(B=B) for B in (1, 16, 4, 64, 256)]
+    is_cpu = device == "cpu"
+    telling = _TELLING if is_cpu else None
     heads = f"H_kv at T_kv {step.T_kv}"
+
+    def along(label: str, problems: list[Problem], rungs: int) -> Series:
+        # There are many: on a CPU they are looked at once.
+        return Series(label, tuple(problems), rungs, LONGER, telling, not is_cpu)
+
+    by_T_kv = [
+        along(f"T_kv at H_kv {H_kv}", _lengthened(step.with_(H_kv=H_kv)), 3 if H_kv == 8 else 1)
+        for H_kv in (8, 32, 1)
+    ]
     return [
-        Series(f"H_kv at T_kv {T_kv}", tuple(short), 3, budgets=BRIEF, implementations=telling),
-        Series(heads, tuple(by_H_kv[:3]), 3, budgets=LONGER, implementations=telling),
-        *(_lengthened(step.with_(H_kv=H_kv), telling) for H_kv in (8, 32, 1)),
+        Series(f"H_kv at T_kv {T_kv}", tuple(short), 3, BRIEF, telling),
+        Series(heads, tuple(by_H_kv[:3]), 3, LONGER, telling),
+        *by_T_kv,
+        along(f"B at T_kv {batched.T_kv}", by_B, 2),
+        along(f"T_q at T_kv {T_kv}", by_T_q, 2),
         Series(heads, tuple(by_H_kv), 3, budgets=("full",)),
-        Series(f"B at T_kv {batched.T_kv}", tuple(by_B), 1, LONGER, telling),
-        Series(f"T_q at T_kv {step.T_kv}", tuple(by_T_q), 1, LONGER, telling),
     ]
 
 
@@ -44,8 +54,6 @@ def bench_decode(cell, measure):
     measure(cell)
 
 
-def _lengthened(step: Problem, telling: tuple[str, ...] | None) -> Series:
+def _lengthened(step: Problem) -> list[Problem]:
     """T_kv from 1k to 128k as far as budget and memory reach; 8k stands in the sweep over H_kv."""
-    lengths = (2048, 16384, 4096, 1024, 32768, 65536, 131072)
-    ladder = tuple(step.with_(T_kv=T_kv) for T_kv in lengths)
-    return Series(f"T_kv at H_kv {step.H_kv}", ladder, 3, budgets=LONGER, implementations=telling)
+    return [step.with_(T_kv=T_kv) for T_kv in (2048, 16384, 1024, 32768, 4096, 65536, 131072)]

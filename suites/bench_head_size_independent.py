@@ -28,12 +28,18 @@ def series(device: str, dtype: str) -> list[Series]:
         shape = LayerShape(d_model=D_MODEL, H=H, d_h=d_h)
         return prefill_part(shape, "layer", B=B, T=length, dtype=dtype)
 
-    widths = (128, 16, 512, 256, 64, 32)
+    widths = (128, 16, 256, 64, 32, 512)
     cores = [core_of(layer(d_h, T)) for d_h in widths]
     layers = [layer(d_h, T_layer) for d_h in widths]
     return [
         Series(f"d_h at H {H}, core, T {T}", tuple(cores), 3, implementations=for_core),
-        Series(f"d_h at H {H}, {in_layer}, T {T_layer}", tuple(layers), implementations=for_layer),
+        Series(
+            f"d_h at H {H}, {in_layer}, T {T_layer}",
+            tuple(layers),
+            implementations=for_layer,
+            # Up to two gigabytes of weights, drawn anew for every look.
+            is_looked_at_again=not is_cpu,
+        ),
     ]
 
 

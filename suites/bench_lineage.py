@@ -13,7 +13,7 @@ PASSES = ("forward",)
 BUDGETS = ("default", "full")
 CPU_DTYPES = ("float32",)
 BESIDE = ("naive", "sdpa_flash")
-OPERATORS = (SOFTMAX, "additive", "multiplicative", "linear")
+OPERATORS = (SOFTMAX, "linear", "multiplicative", "additive")
 
 
 def series(device: str, dtype: str) -> list[Series]:
@@ -32,7 +32,7 @@ def series(device: str, dtype: str) -> list[Series]:
         line
         for operator in OPERATORS
         for line in masked_both_ways(
-            f"T, {operator}", [p.with_(operator=operator) for p in ladder], rungs_per_turn=(4, 4)
+            f"T, {operator}", [p.with_(operator=operator) for p in ladder], rungs_per_turn=(4, 1)
         )
     ]
 

@@ -25,9 +25,14 @@ def series(device: str, dtype: str) -> list[Series]:
     is_cpu, name = device == "cpu", f"kept of {H} heads"
     with_prefill = ("naive", "sdpa_flash") if is_cpu else None
     with_decode = ("naive", "grouped_decode") if is_cpu else None
+    # Weights are drawn anew for every look, which takes longer than the layer: on a CPU one each.
+    again = not is_cpu
     return [
-        Series(f"{name}, prefill, T {T}", tuple(prefill), 5, implementations=with_prefill),
-        Series(f"{name}, decode, T_kv {T_kv}", tuple(decode), 5, implementations=with_decode),
+        Series(f"{name}, {phase}", tuple(problems), 3, None, implementations, again)
+        for phase, problems, implementations in (
+            (f"prefill, T {T}", prefill, with_prefill),
+            (f"decode, T_kv {T_kv}", decode, with_decode),
+        )
     ]
 
 
