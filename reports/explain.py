@@ -119,6 +119,11 @@ def _counts(cell: Cell) -> list[str]:
     ]
     if cell.intensity is not None:
         lines.append(f"{cell.intensity:.3g} FLOP for each byte that must move")
+    if counts.cache_bytes:
+        lines.append(
+            f"{quantity(counts.cache_bytes, 'B')} from the cache by the blocks it is cut in: "
+            f"{counts.flop / counts.cache_bytes:.3g} FLOP for each"
+        )
     return lines
 
 

@@ -35,6 +35,7 @@ class Point:
     flags: tuple[str, ...]
     flop: int
     algorithmic_bytes: int
+    cache_bytes: int | None
     bound_s: float | None
     binds: str | None
 
@@ -47,6 +48,11 @@ class Point:
     def intensity(self) -> float:
         """Useful FLOP for each byte that the algorithm must move."""
         return self.flop / self.algorithmic_bytes
+
+    @property
+    def cache_intensity(self) -> float | None:
+        """Useful FLOP for each byte that the tiles bring from the cache; None: not declared."""
+        return None if self.cache_bytes is None else self.flop / self.cache_bytes
 
     @property
     def share(self) -> float | None:
@@ -122,6 +128,7 @@ def _point(group: Sequence[Cell]) -> Point:
         flags=tuple(sorted({flag for cell in group for flag in cell.flags})),
         flop=counts.flop,
         algorithmic_bytes=counts.algorithmic_bytes or counts.compulsory_bytes,
+        cache_bytes=counts.cache_bytes,
         bound_s=None if first.bound is None else first.bound.time_s,
         binds=None if first.bound is None else first.bound.binds,
     )

@@ -16,7 +16,8 @@ from results.schema import Cell
 
 _PROBLEM = ("B", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "dtype", "causal", "window", "layout")
 _MEASURED = ("time_s", "low_s", "high_s", "n", "launches", "flop", "algorithmic_bytes")
-_DERIVED = ("flop_per_s", "intensity", "bound_s", "share", "binds")
+_MEASURED += ("cache_bytes",)
+_DERIVED = ("flop_per_s", "intensity", "cache_intensity", "bound_s", "share", "binds")
 
 
 def _of_timing(name: str) -> Callable[[Cell], float | None]:

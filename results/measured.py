@@ -49,6 +49,7 @@ class Counts:
     """The arithmetic of a cell (`impls.interface.cost`); `pairs` are those of one head.
 
     `algorithmic_bytes` is what the implementation declares that it moves; not read from counters.
+    `cache_bytes` likewise what its tiles bring from the cache, None where it does not know.
     """
 
     pairs: int
@@ -57,6 +58,7 @@ class Counts:
     exp: int
     compulsory_bytes: int
     algorithmic_bytes: int | None = None
+    cache_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class Implementation:
             Empty: whatever ran is recorded, nothing is demanded.
         algorithmic_bytes: `(problem, pass_) -> bytes` the algorithm itself must move, beyond
             reading and writing each tensor once; None means the compulsory bytes.
+        cache_bytes: `(problem, pass_) -> bytes` that its tiles bring from the cache; None: unknown.
         scratch_bytes: `(problem, pass_) -> bytes` allocated beyond inputs and outputs; None: none.
         synchronize: waits until the work of a call is done, for asynchronous implementations
             outside CUDA; they are timed on the wall clock.
@@ -97,6 +98,7 @@ class Implementation:
     needs_compiler: bool = False
     runs: tuple[str, ...] = ()
     algorithmic_bytes: Callable[[Problem, str], int] | None = None
+    cache_bytes: Callable[[Problem, str], int | None] | None = None
     scratch_bytes: Callable[[Problem, str], int] | None = None
     synchronize: Callable[[], None] | None = None
     unavailable: Callable[[str], list[str]] | None = None

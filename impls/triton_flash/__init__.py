@@ -13,7 +13,7 @@ from impls.triton_flash.implementation_hopper import triton_flash_hopper as trit
 from impls.triton_flash.implementation_tf32x3 import triton_flash_tf32x3 as triton_flash_tf32x3
 from impls.triton_flash.interpreter import is_interpreting
 from impls.triton_flash.presence import reasons_against_running
-from impls.triton_flash.traffic import algorithmic_bytes, scratch_bytes
+from impls.triton_flash.traffic import algorithmic_bytes, cache_bytes, scratch_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +71,7 @@ triton_flash = Implementation(
         "triton_flash_backward_queries",
     ),
     algorithmic_bytes=algorithmic_bytes,
+    cache_bytes=cache_bytes,
     scratch_bytes=scratch_bytes,
     unavailable=unavailable,
     library="triton",

@@ -8,7 +8,7 @@ from impls.interface.attention import Capabilities, Implementation
 from impls.triton_flash.calls import output_of, refuse
 from impls.triton_flash.interpreter import is_interpreting
 from impls.triton_flash.presence import reasons_against_running
-from impls.triton_flash.traffic import descriptor_bytes
+from impls.triton_flash.traffic import cache_bytes, descriptor_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -87,6 +87,7 @@ triton_flash_hopper = Implementation(
         further=_too_large_a_grid,
     ),
     runs=("triton_flash_forward_hopper",),
+    cache_bytes=cache_bytes,
     scratch_bytes=_scratch_bytes,
     unavailable=unavailable,
     library="triton",

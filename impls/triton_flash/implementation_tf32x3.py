@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 from impls.interface.attention import Capabilities, Implementation, Unsupported
@@ -10,7 +11,7 @@ from impls.triton_flash.calls import asks_for_gradients, output_of, refuse, too_
 from impls.triton_flash.interpreter import is_interpreting
 from impls.triton_flash.precision import MAX_D_TF32X3, TF32X3
 from impls.triton_flash.presence import reasons_against_running
-from impls.triton_flash.traffic import algorithmic_bytes, scratch_bytes
+from impls.triton_flash.traffic import algorithmic_bytes, cache_bytes, scratch_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -96,6 +97,7 @@ triton_flash_tf32x3 = Implementation(
         "triton_flash_backward_queries_tf32x3",
     ),
     algorithmic_bytes=algorithmic_bytes,
+    cache_bytes=partial(cache_bytes, precision=TF32X3),
     scratch_bytes=scratch_bytes,
     unavailable=unavailable,
     library="triton",

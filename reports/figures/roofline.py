@@ -154,6 +154,7 @@ def _draw_series(
     )
     draw_whiskers(axes, xs, lows, highs, look.colour, series.implementation)
     board.add_stroke(xs, ys)
+    _draw_cache_level(board, series, look)
     for point in series.points:
         rank = sizes.index(size_of(point.problem, facet.swept))
         # The area grows by the same step from one size to the next.
@@ -173,6 +174,19 @@ def _draw_series(
             gid=f"point-{point.cell}-{point.suite}",
         )
         board.add_mark(x, y, marker_pt * 0.75, series.name)
+
+
+def _draw_cache_level(board: Board, series: Series, look: Look) -> None:
+    """An upright stroke at each point's intensity to the cache, and a thread to the point."""
+    for point in series.points:
+        if (x := point.cache_intensity) is None:
+            continue
+        xs, ys = [x, point.intensity], [point.flop_per_s] * 2
+        thread = board.axes.plot(xs, ys, color=look.colour, linewidth=0.7, linestyle=":")
+        thread[0].set(zorder=2, gid=part_of(series.implementation, "thread"))
+        stroke = board.axes.plot([x], ys[:1], marker="|", markersize=9, color=look.colour)
+        stroke[0].set(markeredgewidth=1.6, zorder=3, gid=part_of(series.implementation, "cache"))
+        board.add_mark(x, ys[0], 5, series.name)
 
 
 def _name_series(board: Board, facet: Facet, series: Series, look: Look | None) -> None:
@@ -197,6 +211,7 @@ def _limits(
     """X and y limits that hold the points, the ridges and the roofs of one row of panels."""
     found: list[Point] = [point for facet in row for point in facet.points]
     xs = [p.intensity for p in found] + [x for r in roofs for x in r.ridges.values()]
+    xs += [p.cache_intensity for p in found if p.cache_intensity]
     ys = [p.flop_per_s for p in found]
     # Of what was published the fastest may lie above all that was reached here.
     tops = [y for r in roofs for y in r.tops] + ys + [_exact_flop_per_s(row) for row in published]
@@ -225,10 +240,16 @@ def _notes(run: Run, panels: Sequence[Facet], roofs: Sequence[Roofs]) -> list[st
     convention = run.header.settings.flop_convention
     pairs = "diagonal included" if convention == "exact" else f"{convention} convention"
     above = sorted({note for roof in roofs for note in roof.notes})
+    is_deep = any(p.cache_bytes for facet in panels for p in facet.points)
     return [
         " ".join(_LINES_TOLD[kind] for kind in _LINES_TOLD if kind in _kinds(roofs)),
         *above,
         method_notes(run, panels)[0] + " Marker area grows with the size.",
         f"Useful FLOP = 2·(d_h + d_v) per visible (query, key) pair, {pairs}, the same for every "
         "implementation. Bytes are what each algorithm declares that it must move, not counters.",
+        "Upright strokes: the same FLOP for each byte that tiles bring from the cache, where an "
+        "implementation knows its blocks; hold them against the roof of the cache, and the points "
+        "at the end of their threads against that of the memory."
+        if is_deep
+        else "",
     ]

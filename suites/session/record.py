@@ -87,7 +87,19 @@ def _flags(samples: Samples | None, roof: Mapping[str, Any] | None) -> list[str]
 
 def _counts(cell: Cell, flop_convention: str) -> dict[str, Any]:
     found = cost_of(cell.problem, cell.pass_, flop_convention)
-    return asdict(found) | {"algorithmic_bytes": found.compulsory_bytes + _rereads(cell)}
+    algorithmic_bytes = found.compulsory_bytes + _rereads(cell)
+    return asdict(found) | {
+        "algorithmic_bytes": algorithmic_bytes,
+        "cache_bytes": _from_cache(cell),
+    }
+
+
+def _from_cache(cell: Cell) -> int | None:
+    """What the implementation's tiles bring from the cache, of attention alone; None: unknown."""
+    declared = cell.implementation.cache_bytes
+    if declared is None or cell.problem.around is not None:
+        return None
+    return declared(cell.problem, cell.pass_)
 
 
 def _rereads(cell: Cell) -> int:
