@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from suites.ab import command as turns
+from suites.ab.arguments import AB_HELP
 from suites.calibrate import command as calibration
 from suites.doctor import command as doctor
 from suites.supervisor import command as supervised
@@ -21,6 +23,7 @@ exit codes: 0 measured (what was contended is told, and not kept), 2 usage
 """
 _EXAMPLES = """examples:
   python -m suites run heads --launches 5
+  python -m suites ab HEAD~1
   python -m suites static --arch sm_90
 """
 
@@ -32,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return supervised.run(given[1:])
     if given[:1] == ["resume"]:
         return supervised.resume(given[1:])
+    if given[:1] == ["ab"]:
+        return turns.ab(given[1:])
     if given[:1] == ["calibrate"]:
         return calibration.calibrate(given[1:])
     parser = argparse.ArgumentParser(
@@ -44,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Most of their options are pytest's: they read them themselves, above.
     commands.add_parser("run", help=supervised.RUN_HELP)
     commands.add_parser("resume", help=supervised.RESUME_HELP)
+    commands.add_parser("ab", help=AB_HELP)
     commands.add_parser("calibrate", help=calibration.HELP)
     _add_ceilings(commands)
     _add_static(commands)

@@ -1,0 +1,1 @@
+"""Two sides measured in turn by fresh processes: revisions, environments or implementations."""
