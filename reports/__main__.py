@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from reports.command_line import add_summary_option, append_summary, complaining, summary_file
 from reports.markdown import markdown
 from reports.next_steps import next_steps
 from reports.rows import status_counts
@@ -47,12 +48,14 @@ or no ok cell (after 1, and after 5 for want of an ok cell, the page is written 
 """
 
 
+@complaining
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the reports; paths and findings go to stdout, progress to stderr → the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in COMMANDS:
         return importlib.import_module(COMMANDS[given[0]]).main(given[1:])
     options = _parser().parse_args(given)
+    summary = summary_file(options.summary)
     store = store_folder(options.store)
     try:
         folders = [find_run(name, store) for name in options.runs or ["latest"]]
@@ -69,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"reports: {error}", file=sys.stderr)
             code = BROKEN
             continue
+        append_summary(summary, markdown(run))
         records.append(record)
         if not options.json:
             _print(record)
@@ -204,6 +208,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="what ratios, findings and figures are against (default: the run's own)",
     )
+    add_summary_option(parser)
     parser.add_argument("--json", action="store_true", help="print paths and findings as JSON")
     return parser
 

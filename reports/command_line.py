@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 
 from results.reading import SchemaError
 from results.run import Run
@@ -58,6 +60,37 @@ def open_run(name: str, store: str | None, kind: str | None = "timed") -> Run:
     if kind is not None and run.header.kind != kind:
         raise CommandMistake(f"{run.name} is a {run.header.kind} run: this is told of times alone")
     return run
+
+
+def add_summary_option(parser: argparse.ArgumentParser) -> None:
+    """`--summary [FILE]`, which `summary_file` reads."""
+    parser.add_argument(
+        "--summary",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="append the Markdown to FILE (default: $GITHUB_STEP_SUMMARY, a job's page on GitHub)",
+    )
+
+
+def summary_file(given: str | None) -> Path | None:
+    """The file that `--summary` names; None where it was not typed.
+
+    Raises:
+        CommandMistake: no file was named, and $GITHUB_STEP_SUMMARY has none.
+    """
+    if given is None:
+        return None
+    if name := given or os.environ.get("GITHUB_STEP_SUMMARY"):
+        return Path(name)
+    raise CommandMistake("--summary: $GITHUB_STEP_SUMMARY is not set; type --summary FILE")
+
+
+def append_summary(file: Path | None, text: str) -> None:
+    """Append Markdown after what other steps wrote there."""
+    if file is not None:
+        with file.open("a", encoding="utf-8", newline="") as summary:
+            summary.write(f"{text.rstrip()}\n\n")
 
 
 def complaining(command: Callable[..., int]) -> Callable[..., int]:

@@ -9,8 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.command_line import CommandMistake, command_parser, complaining, open_run
+from reports.command_line import (
+    CommandMistake,
+    add_summary_option,
+    append_summary,
+    command_parser,
+    complaining,
+    open_run,
+    summary_file,
+)
 from reports.comparison import LETTERS, MOST_RUNS, Compared, compared, sentences
+from results.verdict_markdown import LONGEST, markdown
 from results.verdict_record import comparison_record
 
 OUT = Path(__file__).parent / "out"
@@ -37,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out", metavar="FOLDER", help="where it is written (default: reports/out/<base>-<last>)"
     )
+    add_summary_option(parser)
     options = parser.parse_args(arguments)
+    summary = summary_file(options.summary)
     if not 2 <= len(options.runs) <= MOST_RUNS:
         raise CommandMistake(f"{len(options.runs)} runs given: give 2 to {MOST_RUNS}")
     runs = [open_run(name, options.store) for name in options.runs]
@@ -46,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = compared(runs, options.allow_mismatch)
     out = Path(options.out or OUT / f"{runs[0].name}-{runs[-1].name}")
     files = write_comparison(found, out)
+    append_summary(summary, comparison_markdown(found))
     if options.json:
         print(json.dumps(_record(found, files), indent=1, ensure_ascii=False))
     else:
@@ -56,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_comparison(found: Compared, out: Path) -> list[str]:
-    """Write comparison.html, .csv and the figure into `out` → their paths, the page first."""
+    """Write comparison.html, .md, .csv and the figure into `out` → their paths, the page first."""
     from reports import comparison_figure
     from reports.comparison_page import comparison_page
     from reports.figures import render
@@ -64,6 +76,7 @@ def write_comparison(found: Compared, out: Path) -> list[str]:
     out.mkdir(parents=True, exist_ok=True)
     drawn = render(comparison_figure, found)  # type: ignore[arg-type]  # the module draws these
     texts = {"comparison.html": comparison_page(found, [drawn] if drawn else [])}
+    texts["comparison.md"] = comparison_markdown(found)
     texts["comparison.csv"] = comparison_csv(found)
     if drawn is not None:
         texts[f"{drawn.name}.svg"] = drawn.svg
@@ -72,6 +85,16 @@ def write_comparison(found: Compared, out: Path) -> list[str]:
         (out / name).write_text(text, encoding="utf-8", newline="")
     names = [*texts, *([f"{drawn.name}.png"] if drawn else [])]
     return [str(out / name) for name in names]
+
+
+def comparison_markdown(found: Compared) -> str:
+    """What was said of each head, one after the other, as long as a comment may be."""
+    text = ""
+    for letter, one in zip(LETTERS[1:], found.comparisons, strict=False):
+        told = f"{markdown(one, found.code)}\n"
+        is_short = len(text) + len(told) <= LONGEST
+        text += told if is_short else f"{letter} ({one.head}): too long for here, see the page\n"
+    return text
 
 
 def comparison_csv(found: Compared) -> str:

@@ -40,6 +40,27 @@ def in_reading_order(cells: Iterable[Cell]) -> list[Cell]:
     return sorted(cells, key=order)
 
 
+def has_row(cell: Cell) -> bool:
+    """Whether a cell has a row of its own: not where its status alone tells all."""
+    return cell.status not in _ROWLESS
+
+
+def worst_first(cells: Iterable[Cell]) -> list[Cell]:
+    """Those with a row: failures, the flagged, then the others by how little of the bound is kept.
+
+    What has no bound stands after what has one; equals are in reading order.
+    """
+
+    def badness(cell: Cell) -> tuple[int, float]:
+        if cell.status != "ok":
+            return _URGENCY.index(cell.status), 0.0
+        percent = cell.percent_of_bound
+        kept = float("inf") if percent is None else percent
+        return len(_URGENCY) + (not cell.flags), kept
+
+    return sorted(filter(has_row, in_reading_order(cells)), key=badness)
+
+
 def reasons(cells: Iterable[Cell]) -> list[str]:
     """One line a reason, urgent ones first: "2 unavailable: xformers_cutlass (needs CUDA)".
 
@@ -101,5 +122,5 @@ def left_out(run: Run) -> str:
 def html_rows(run: Run) -> tuple[list[Column], list[tuple[Cell, list[str]]]]:
     """Columns and, for each cell that has a row, in reading order, its texts, not yet escaped."""
     found = list(columns(run).values())
-    cells = [cell for cell in run.cells if cell.status not in _ROWLESS]
+    cells = [cell for cell in run.cells if has_row(cell)]
     return found, [(c, [column.show(c) for column in found]) for c in in_reading_order(cells)]

@@ -125,7 +125,8 @@ def test_the_command_writes_tells_and_returns(tmp_path, capsys):
     store = ["--store", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert main(["compare", "20261201", "20261202", *store, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    names = {"comparison.html", "comparison.csv", "comparison_figure.svg", "comparison_figure.png"}
+    names = {f"comparison.{kind}" for kind in ("html", "md", "csv")}
+    names |= {f"comparison_figure.{kind}" for kind in ("svg", "png")}
     assert {f.name for f in (tmp_path / "out").iterdir()} == names
     assert record["comparisons"]["B"]["compared"] == 3 and record["findings"]
     assert record["comparisons"]["B"]["head"]["commit"] == "2222222"

@@ -56,6 +56,32 @@ def test_the_newest_run_is_written_and_its_paths_are_printed(call, tmp_path, cap
     assert "chunked is the fastest of 2" in said
 
 
+def test_a_summary_follows_what_other_steps_wrote(call, tmp_path, monkeypatch, capsys):
+    write_run(tmp_path / "runs", records=SMALL)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    assert call("--summary") == 2 and not (tmp_path / "out").exists()
+    assert "type --summary FILE" in capsys.readouterr().err
+    step, own = tmp_path / "step.md", tmp_path / "own.md"
+    step.write_text("## Before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
+    assert call() == 0 and step.read_text() == "## Before\n"
+    assert call("--summary") == 0 and call("--summary", str(own)) == 0
+    text = step.read_text()
+    assert text.startswith("## Before\n# Run 20261129T193000Z") and own.read_text() in text
+    assert "chunked is the fastest of 2" in text and "![" not in text, "no file is beside it"
+
+
+def test_a_comparison_has_a_summary_too(tmp_path, monkeypatch):
+    for day in ("20261128", "20261129"):
+        write_run(tmp_path / "runs", records=SMALL, created=f"{day}T000000Z")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
+    places = ["--store", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert main(["compare", "20261128", "20261129", *places, "--summary"]) == 0
+    text = (tmp_path / "step.md").read_text()
+    assert "**2 inconclusive**" in text
+    assert text.strip() == (tmp_path / "out/comparison.md").read_text().strip()
+
+
 def test_json_tells_files_findings_and_counts(call, tmp_path, capsys):
     write_run(tmp_path / "runs", records=SMALL)
     assert call("latest", "--json") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 
@@ -16,6 +17,7 @@ from reports.table import terminal
 from results.run import Run
 from results.schema import STATUSES
 from results.store import load_run
+from tests.fake_cells import bound_record
 from tests.fake_run import cell, check_record, write_run
 
 P = Problem.parse("T=512,H=8,d_h=64")
@@ -150,6 +152,26 @@ def test_markdown_stays_below_the_limit_and_says_what_it_left_out(run_of):
     missing = 800 - shown - sum(line.startswith("| away") for line in text.splitlines())
     assert shown > 50 and f"{missing} rows left out here for length" in text
     assert "![Roofline](roofline.png)" in text
+
+
+def test_markdown_has_the_worst_rows_first_and_folds_what_is_long(run_of):
+    """Failures, the flagged, then the others by how little of their bound they reach."""
+    bound_s = bound_record(P, "forward")["time_s"]
+    run = run_of(
+        [
+            *(cell("good", P, bound_s / 0.9), cell("poor", P, bound_s / 0.1)),
+            cell("odd", P, bound_s / 0.5, flags=["low_n"]),
+            cell("dead", P, status="crashed", reasons=["the process died"]),
+            cell("bad", P, bound_s, status="wrong", check=check_record(ok=False)),
+            cell("away", P, status="unavailable", reasons=["needs CUDA"]),
+        ]
+    )
+    text = markdown(run)
+    names = [line.split(" | ")[0].strip("| ") for line in text.splitlines() if "| B=1" in line]
+    assert names == ["bad", "dead", "odd", "poor", "good"]
+    seen = re.sub("<details>.*?</details>", "", text, flags=re.DOTALL)
+    assert "1 crashed: dead (the process died)" in seen and "bad gives a wrong" in seen
+    assert "| good |" not in seen and "needs CUDA" not in seen and "needs CUDA" in text
 
 
 def test_markdown_of_a_small_run_leaves_nothing_out_and_escapes(run_of):
