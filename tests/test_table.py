@@ -171,7 +171,8 @@ def test_markdown_has_the_worst_rows_first_and_folds_what_is_long(run_of):
     assert names == ["bad", "dead", "odd", "poor", "good"]
     seen = re.sub("<details>.*?</details>", "", text, flags=re.DOTALL)
     assert "1 crashed: dead (the process died)" in seen and "bad gives a wrong" in seen
-    assert "| good |" not in seen and "needs CUDA" not in seen and "needs CUDA" in text
+    why = "- 1 unavailable: away (needs CUDA)"
+    assert "| good |" not in seen and why not in seen and why in text
 
 
 def test_markdown_of_a_small_run_leaves_nothing_out_and_escapes(run_of):
