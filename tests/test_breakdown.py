@@ -120,6 +120,33 @@ def test_the_sentence_tells_shares_of_time_and_flop_with_their_crossing(run_of):
     assert len(found.cells) == 21
 
 
+def test_the_block_is_told_where_it_was_measured_last(run_of):
+    """The budget ended within the longer layer's parts: its block, and the dropout, were lost."""
+    records = [
+        record
+        for record in layer_cells()
+        if record["problem"]["T_q"] == 512
+        or record["series"].rpartition(" ")[2] not in ("feed_forward", "block", "dropout")
+    ]
+    found = answer(run_of(records))
+    assert found is not None
+    # At T = 512 the block has 33 ms, 36.3 with dropout.
+    assert "At T = 1024" in found.sentence
+    assert "of the block's time at T = 512 the projections 18 %" in found.sentence
+    assert found.sentence.endswith("; dropout 0.1 adds 10 %.")
+
+
+def test_dropout_that_takes_no_longer_is_told_so(run_of):
+    records = layer_cells(lengths=(512,))
+    block = next(r for r in records if r["series"].endswith("block"))
+    for record in records:
+        if record["series"].endswith("dropout"):
+            record["timing"] = block["timing"]
+    found = answer(run_of(records))
+    assert found is not None
+    assert found.sentence.endswith("; dropout 0.1 adds nothing that could be measured.")
+
+
 def test_cells_in_doubt_are_not_told_but_drawn_and_counted(run_of):
     run = run_of(layer_cells(flags=["contended"]))
     assert answer(run) is None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from impls.interface.problem import Problem
-from results.answers import backward, decode
+from results.answers import backward, decode, decode_load
 from results.findings import findings
 from results.store import load_run
-from tests.fake_cells import cell
+from tests.fake_cells import FLOP_PER_S, cell
 
 STEP = Problem.parse("T_q=1,T_kv=8192,H=32,H_kv=8,d_h=128,bfloat16")
 SQUARE = Problem.parse("T=512,H=8,d_h=64")
@@ -52,11 +52,14 @@ def test_who_gains_nothing_by_fewer_kv_heads_is_told_beside_who_gains(run_of):
     # K and V of 8 heads, q and out: 2 bytes of 128·(2·8·8192 + 2·32) elements, in 9.8 ms.
     rate = 2 * 128 * (2 * 8 * 8192 + 2 * 32) / 0.0098
     assert rate == pytest.approx(3.43e9, rel=0.002)
+    # Its two products bind the small machine of these cells: 14 % of 100 GFLOP/s.
+    share = 4 * 32 * 8192 * 128 / 0.0098 / FLOP_PER_S
+    assert share == pytest.approx(0.137, rel=0.01)
     assert sentence(found) == (
         "Decoding at T_kv = 8192 (B 1, H 32, d_h 128, bf16), sdpa_flash takes as long with 8 kv "
         "heads as with 32 (70.1 ms and 70.3 ms), while grouped_decode is 3.90 × as fast with 8 as "
-        "with 32 (9.80 ms against 38.2 ms), reading its cache at 3.43 GB/s, 7.15 × the rate of "
-        "sdpa_flash (1 launch)."
+        "with 32 (9.80 ms against 38.2 ms), reading its cache at 3.43 GB/s, 14 % of its bound, "
+        "7.15 × the rate of sdpa_flash (1 launch)."
     )
     assert found is not None and len(found.cells) == 4
 
@@ -102,6 +105,50 @@ def test_several_launches_are_told_by_their_medians(run_of):
     told = sentence(decode.answer(run))
     assert "4.00 × as fast" in told and "20.0 ms against 80.0 ms" in told
     assert told.endswith("(median of 3 launches).")
+
+
+def along(name, series, **times) -> list[dict]:
+    """Steps that differ in one size, each with its time; "B1=0.01" is B = 1 in 10 ms."""
+    found = []
+    for written, time_s in times.items():
+        size, number = written.rstrip("0123456789"), int(written.lstrip("BT_qkv"))
+        sizes = {"T_kv": 2048, size: number, "causal": size == "T_q" and number > 1}
+        problem = STEP.with_(**sizes)
+        found.append(step(name, 8, time_s, problem=problem) | {"series": series})
+    return found
+
+
+def test_more_queries_sequences_and_a_longer_cache_are_told_beside_one(run_of):
+    run = run_of(
+        *along("grouped", "T_q at T_kv 2048", T_q1=0.010, T_q4=0.012, T_q16=0.021),
+        *along("quick", "T_q at T_kv 2048", T_q4=0.009, T_q16=0.018),
+        *along("grouped", "B at T_kv 2048", B1=0.001, B16=0.0152),
+        *along("slow", "B at T_kv 2048", B1=0.002, B16=0.03),
+        *along("grouped", "T_kv at H_kv 8", T_kv1024=0.0005, T_kv16384=0.016),
+    )
+    found = decode_load.answer(run)
+    # A cache has 2 · 8 · T_kv · 128 elements of 2 bytes; q and out are 2 · 32 · 128 more a step.
+    assert 2 * 8 * 2048 * 128 * 2 == 8_388_608 and 2 * 32 * 128 * 2 == 16_384
+    rates = [(8_388_608 + 16_384) * B / s / 1e9 for B, s in ((1, 0.001), (16, 0.0152))]
+    assert rates == pytest.approx([8.405, 8.847], rel=1e-3)
+    rates = [(4096 * T_kv + 16_384) / s / 1e9 for T_kv, s in ((1024, 0.0005), (16384, 0.016))]
+    assert rates == pytest.approx([8.421, 4.195], rel=1e-3)
+    assert sentence(found) == (
+        "Decoding more at once (H 32, d_h 128, bf16): grouped takes 2.10 × as long for 16 queries "
+        "as for 1 at T_kv = 2048, H_kv 8 (1 launch); grouped takes 15.2 × as long for 16 sequences "
+        "as for 1 at T_kv = 2048, H_kv 8, reading at 8.85 GB/s against 8.40 GB/s (1 launch); "
+        "grouped reads a cache of 4.19 MB (T_kv = 1024) at 8.42 GB/s and one of 67.1 MB "
+        "(T_kv = 16384) at 4.20 GB/s (1 launch)."
+    )
+    assert found is not None and len(found.cells) == 6
+
+
+def test_one_load_alone_and_one_in_doubt_are_no_answer(run_of):
+    alone = run_of(*along("a", "B at T_kv 2048", B1=0.01), *along("a", "T_q at", T_q1=0.01))
+    assert decode_load.answer(alone) is None
+    both = along("a", "B at T_kv 2048", B1=0.01, B4=0.04)
+    both[1]["flags"] = ["unsteady"]
+    assert decode_load.answer(run_of(*both, created="20261130T000000Z")) is None
 
 
 def test_the_backward_is_told_in_forwards_with_the_baselines_beside(run_of):

@@ -53,6 +53,8 @@ def answer(run: Run) -> Finding | None:
     cell, launches = gainer.fewer[0], len(gainer.fewer)
     rate = median(c.bytes_per_s or 0.0 for c in gainer.fewer)
     reads = f", reading its cache at {si_text(rate, 'B/s')}"
+    if (percent := cell.percent_of_bound) is not None:
+        reads += f", {percent:.0f} % of its bound"
     if others:
         # Who is merely slower and gains as well tells less than who gains nothing.
         rival = min(others, key=lambda saving: (saving.times > SAME, _median_s(saving.fewer)))

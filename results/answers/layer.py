@@ -11,6 +11,9 @@ from results.phrases import DTYPE_NAMES
 from results.run import Run
 from results.units import digits
 
+# A share of time below which a difference is told as none.
+LEAST = 0.005
+
 
 def answer(run: Run) -> Finding | None:
     """Where the time of a layer goes, for the shape and implementation with the most lengths."""
@@ -23,7 +26,11 @@ def answer(run: Run) -> Finding | None:
     winner = fastest_name(run)
     by_T = max(lines.values(), key=lambda by_T: _telling(by_T, winner))
     longest = by_T[max(by_T)]
-    words = [_core(longest, by_T), _crossing(longest), _block(longest)]
+    # A block's parts are many: the longest layers may have been measured without.
+    in_block = max((T for T, one in by_T.items() if one.has_block), default=None)
+    words = [_core(longest, by_T), _crossing(longest)]
+    if in_block is not None:
+        words.append(_block(by_T[in_block], tells_T=in_block != longest.problem.T_kv))
     training = next(
         (
             one
@@ -68,22 +75,22 @@ def _crossing(one: Breakdown) -> str:
     return f"their FLOP are equal at T = {T:.0f}" if T == T else ""
 
 
-def _block(one: Breakdown) -> str:
+def _block(one: Breakdown, *, tells_T: bool) -> str:
     """The shares of a block, and what its dropout adds."""
-    if not one.has_block:
-        return ""
     whole_s = one.time_s("block")
     named = {"feed_forward": "the feed-forward part", "output": "the output projection"}
     parts = [
         f"{named.get(part, f'the {part}')} {_share(one.time_s(part) / whole_s)}" for part in PARTS
     ]
     rest = f" and the rest {_share(one.rest_s / whole_s)}" if one.rest_s > 0.0 else ""
-    words = f"of the block's time {', '.join(parts)}{rest}"
+    at = f" at T = {one.problem.T_kv}" if tells_T else ""
+    words = f"of the block's time{at} {', '.join(parts)}{rest}"
     if "dropout" in one.cells:
         dropout = one.cells["dropout"][0].problem.around
         assert dropout is not None
         added = one.time_s("dropout") / whole_s - 1.0
-        words += f"; dropout {dropout.dropout:g} adds {_share(added)}"
+        more = _share(added) if added >= LEAST else "nothing that could be measured"
+        words += f"; dropout {dropout.dropout:g} adds {more}"
     return words
 
 
@@ -103,4 +110,5 @@ def _kept(one: Breakdown) -> tuple[str, str]:
 
 def _telling(by_T: dict[int, Breakdown], winner: str) -> tuple:
     longest = by_T[max(by_T)]
-    return (len(by_T), longest.has_block, longest.implementation == winner, max(by_T))
+    has_block = any(one.has_block for one in by_T.values())
+    return (len(by_T), has_block, longest.implementation == winner, max(by_T))
