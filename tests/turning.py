@@ -58,13 +58,13 @@ class Turning:
 
     def ab(self, *arguments: str) -> int:
         """`suites ab` in this process → its exit code."""
-        return command.ab(self.arguments(*arguments), CHILD)
+        whole = arguments if "--resume" in arguments else self.arguments(*arguments)
+        return command.ab([*whole, "--store", str(self.store)], CHILD)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """The same in a process of its own, that can be killed."""
         return subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *CHILD, *self.arguments(*arguments)],
-            cwd=self.repo,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -82,6 +82,11 @@ class Turning:
             "rev-parse HEAD",
         )
         return {what: self.git(*what.split()) for what in listed}
+
+    def count(self, side: str) -> int:
+        """How many lines its journal has by now."""
+        found = sorted(self.store.glob(f"ab/*/{side}/*/*/cells.jsonl"))
+        return found[-1].read_bytes().count(b"\n") if found else 0
 
     def lines(self, side: str) -> list[dict[str, Any]]:
         """The journal of the newest comparison's side."""

@@ -7,9 +7,10 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
-from suites.ab import children, environments, manifest
+from suites.ab import children, environments, judging, manifest
 from suites.ab.arguments import parse_ab
 from suites.ab.judging import CannotJudge
 from suites.ab.launches import say
@@ -77,13 +78,16 @@ def _begun(options: argparse.Namespace, store: Path) -> tuple[Manifest, Path]:
     _sweep(store)
     if options.resume:
         folder = manifest.find(store, options.resume)
-        return manifest.read(folder), folder
+        begun = manifest.read(folder)
+        gate = (*begun.gate, *judging.with_absolute_paths(options.gate, Path.cwd()))
+        limit_s = options.time_limit or begun.time_limit_s
+        return replace(begun, gate=gate, time_limit_s=limit_s), folder
     asked = settled(options, Path.cwd())
     for folder in sorted((path.parent for path in store.glob(f"*/{manifest.FILE}")), reverse=True):
         begun = manifest.read(folder)
         if begun.exit_code is None and begun.question == asked.question:
             say(f"going on with {begun.name}; nothing of it is measured again")
-            return begun, folder
+            return replace(begun, gate=asked.gate, time_limit_s=asked.time_limit_s), folder
     return asked, store / asked.name
 
 

@@ -86,12 +86,17 @@ class Manifest:
 
     @property
     def question(self) -> Manifest:
-        """What was asked alone: equal for the same command on the same files."""
+        """What is to be measured alone: equal for the same command on the same files.
+
+        How it is judged and told, and in which time, may change on the way.
+        """
         return replace(
             self,
             name="",
             seed=0,
             trees="",
+            gate=(),
+            time_limit_s=None,
             sides={
                 k: replace(side, python=_outside(side.python, self.trees))
                 for k, side in self.sides.items()

@@ -74,7 +74,10 @@ class Repository:
         if tree == git(self.top, "rev-parse", f"{head}^{{tree}}"):
             return head
         message = ("-p", head, "-m", f"{WORKING_TREE} on {head[:7]}")
-        return git(self.top, "commit-tree", tree, *message, variables=_NOBODY)
+        # The same files are the same commit, whenever they are asked for.
+        date = git(self.top, "show", "--no-patch", "--format=%cI", head)
+        when = {f"GIT_{who}_DATE": date for who in ("AUTHOR", "COMMITTER")}
+        return git(self.top, "commit-tree", tree, *message, variables=_NOBODY | when)
 
     def add_tree(self, folder: Path, commit: str) -> None:
         """Put the files of `commit` into `folder`, which a killed process may have left there."""
