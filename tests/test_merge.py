@@ -193,7 +193,10 @@ def test_a_folder_that_is_there_is_never_written_into(tmp_path, capsys):
 def test_in_the_store_the_merged_run_is_latest_and_its_parts_count_no_more(tmp_path, capsys):
     store = tmp_path / "store"
     parts = shards(store, default_cells(), 2)
-    assert main(["merge", *(p.name for p in parts), "--store", str(store), "--json"]) == 0
+    # A name before theirs: "latest" must not go by names.
+    into = parts[0].with_name("0")
+    where = ["-o", str(into), "--store", str(store)]
+    assert main(["merge", *(p.name for p in parts), *where, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert find_run("latest", store).name == told["run"]
     assert main(["history", "--json", "--store", str(store)]) == 0

@@ -52,6 +52,7 @@ def header(
             "brought": list(options.brought),
             "inputs": "normal, mean 0, deviation 1, seed 0",
         },
+        "shard": str(options.shard) if options.shard else None,
         "launches": launches,
         "plan": [p.to_json() for p in plan],
         "counts": {},

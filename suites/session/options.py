@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from impls.interface.problem import DTYPES, PASSES, Problem
+from suites.session.shard import Shard
 
 BUDGETS = {"smoke": 10.0, "quick": 78.0, "default": 800.0, "full": 3600.0}
 _DAY_S = 86400
@@ -60,6 +61,7 @@ def add(parser: Any) -> None:
         metavar="S",
         help="seconds per compile or first call",
     )
+    option("--shard", metavar="I/N", help="part I of N of all cells; `results merge` makes one run")
     option("--resume", metavar="RUN", help="go on with this run: only the cells it lacks")
     option("--store", metavar="DIR", help="folder of runs (default: results/runs)")
 
@@ -80,6 +82,7 @@ class Options:
     cache: str | None
     flop_convention: str
     compile_limit_s: float
+    shard: Shard | None
     resume: str | None
     store: Path
     min_samples: int | None
@@ -129,6 +132,7 @@ def read(config: Any) -> Options:
         cache=get("--cache"),
         flop_convention=get("--flop-convention"),
         compile_limit_s=get("--compile-limit"),
+        shard=Shard.parse(get("--shard")) if get("--shard") is not None else None,
         resume=get("--resume"),
         store=store_folder(get("--store")),
         min_samples=_given(config, "--benchmark-min-rounds", int),

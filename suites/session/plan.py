@@ -135,10 +135,10 @@ def _spend(
             cells,
             limit_s,
             budget.cell_limit_s,
-            lambda cell, is_first: _whole_s(cell, is_first, speeds, budget),
+            lambda cell, is_first: whole_s(cell, is_first, speeds, budget),
         )
     for cell in cells:
-        estimate_s = _whole_s(cell, cell.problem not in chosen, speeds, budget)
+        estimate_s = whole_s(cell, cell.problem not in chosen, speeds, budget)
         compile_s = _compile_s(cell)
         is_short = estimate_s <= budget.cell_limit_s + compile_s and spent_s + estimate_s <= limit_s
         reason = _too_large(cell, free_bytes) or (None if is_short else _beyond(budget))
@@ -233,7 +233,7 @@ def _step_flop(cell: Cell) -> int:
     return cost.flop(one, cell.pass_)
 
 
-def _whole_s(cell: Cell, is_first: bool, speeds: Speeds, budget: Budget) -> float:
+def whole_s(cell: Cell, is_first: bool, speeds: Speeds, budget: Budget) -> float:
     """Seconds a cell will take, with its problem's inputs and answers where it `is_first` of it."""
     if not is_first:
         return _estimate(cell, speeds, budget)

@@ -20,6 +20,7 @@ from suites.measure.pace import Pace
 from suites.measure.samples import SETTINGS_VERSION, Settings
 from suites.session import faults, orders, torch_state
 from suites.session.cell import Conditions, measure_cell
+from suites.session.dealing import part_of
 from suites.session.header import header
 from suites.session.looks import Looks, Sink
 from suites.session.memory_needed import asked_for, shortage
@@ -79,7 +80,8 @@ class Session:
             implementations, self.device, tell, self.orders, self.options.compile_limit_s
         )
         if self.orders.is_plan_only:
-            self._note_plan(self._decide(cells, implementations, facts))
+            for planned in self._decide(cells, implementations, facts):
+                self.orders.note(planned=planned.to_json())
             return
         resumed = self.resumed.header if self.resumed else None
         roofs = resumed["ceilings"] if resumed else roofs_of(self.device, self.options, tell)
@@ -114,7 +116,7 @@ class Session:
                 plan=self.plan.values(),
                 launches=self.orders.launches,
             )
-        self._n_left = len(cells)
+        self._n_left = len(self.plan)
         self._write_run()
         self.orders.note(run=str(self.directory.path))
         beyond = sum(p.decision == "skip" for p in self.plan.values())
@@ -231,18 +233,17 @@ class Session:
             usable, self.device, dtypes, lambda: device.synchronize(self.device), self.orders
         )
         torch_state.put_back(before)
-        return decide(
+        budget = Budget.of(self.options.budget, BUDGETS[self.options.budget])
+        plan = decide(
             cells,
             speeds,
-            Budget.of(self.options.budget, BUDGETS[self.options.budget]),
+            budget,
             device=self.device,
             unavailable={name: why for name, (_, why) in self._unavailable.items()},
             free_bytes=facts.memory_free_bytes,
         )
-
-    def _note_plan(self, plan: Sequence[Planned]) -> None:
-        for planned in plan:
-            self.orders.note(planned=planned.to_json())
+        shard = self.options.shard
+        return plan if shard is None else part_of(plan, shard, budget, self.device)
 
     def _settings(self) -> Settings:
         if self.resumed is not None:

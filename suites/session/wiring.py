@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,24 @@ def begin(session: pytest.Session) -> None:
         # Only the plan was wanted.
         session.items.clear()
         return
+    _keep_planned(session, running.plan)
     config.stash[_PROGRESS] = Progress(
         running.to_measure, _line_writer(reporter), running.looks.due_s
     )
     if reporter is not None and config.get_verbosity() == 0:
         # Cells have lines of their own: pytest's line per file would stand between them.
         reporter.showfspath = False
+
+
+def _keep_planned(session: pytest.Session, plan: Collection[str]) -> None:
+    """Deselect the cells that are another shard's; other tests stay."""
+    mine, others = [], []
+    for item in session.items:
+        cell = cell_of(item)
+        (mine if cell is None or cell.row in plan else others).append(item)
+    if others:
+        session.config.hook.pytest_deselected(items=others)
+        session.items[:] = mine
 
 
 def _lacks_its_end(config: pytest.Config) -> bool:
