@@ -1,13 +1,18 @@
 """Occupancy and bounds: against CUDA's worked numbers, brute force and hand arithmetic."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from impls.interface.static_kernel import Build
 from suites.static.architectures import capability_of, limits_of, rates_of
 from suites.static.bound import bound_of_bytes, bound_of_products, cycles_of
+from suites.static.compiler import Compiled
 from suites.static.loops import Pass, work_of
 from suites.static.occupancy import Need, occupancy, reasons_against
+from suites.static.profile import profile_of
 from tests.test_static_sass import code
 
 KNOWN = (80, 86, 87, 89, 90, 100, 120)
@@ -190,3 +195,16 @@ def test_a_kernel_of_bytes_is_held_against_device_memory():
     assert (found.of, found.limited_by, found.overlap_percent) == ("dram", "dram", 100.0)
     assert found.cycles["dram"] == pytest.approx(needed, abs=0.01)
     assert found.no_overlap_percent == pytest.approx(100 * needed / (needed + 4), abs=0.01)
+
+
+def test_a_stub_without_products_has_no_bound():
+    """What a compiler leaves of a tile beyond the limits would seem to be all but free."""
+    lines = ("	.section	.text.stub", "        /*0000*/    EXIT ;")
+    compiled = Compiled("stub", "\n".join(lines), {"REG": 4, "STACK": 0}, 81_928, 576, 0, warps=8)
+    build = Build({"num_warps": 8}, {}, {}, products=((128, 128, 64),))
+    found = profile_of(compiled, build, 100)
+    assert found["bound"] is None and found["status"] == "error"
+    assert found["reasons"] == ["a block takes 576 columns of tensor memory, 512 are the limit"]
+    # In full precision float32 is multiplied without matrix units.
+    without = replace(build, uses_matrix_units=False)
+    assert profile_of(compiled, without, 100)["bound"] is not None

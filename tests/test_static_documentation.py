@@ -57,7 +57,7 @@ def test_the_bounds_are_those_of_the_baseline():
 
 
 OF_B200 = re.compile(
-    r"\| (?P<kernel>keys|queries) \([^)]+\) \| (?P<d_h>\d+) \| [^|]+ "
+    r"\| (?P<kernel>keys|queries) \([^)]+\) \| (?P<d_h>\d+) \| (?P<queries>\d+)×(?P<keys>\d+) "
     r"\| (?P<mma>\d+) \| (?P<mufu>\d+) \| (?P<shared>\d+) \| (?P<bound>\d+) % \| (?P<limit>\w+) \|"
 )
 
@@ -75,6 +75,28 @@ def test_what_limits_the_backward_on_b200_follows_from_its_cycles_and_is_in_the_
         one = accepted[f"triton_flash_backward_{row['kernel']}", "sm_100", int(row["d_h"])]
         assert one.overlap_percent is not None
         assert (int(row["bound"]), row["limit"]) == (round(one.overlap_percent), one.limited_by)
+
+
+def cycles_of_shared_memory(kernel: str, d_h: int, queries: int, keys: int) -> float:
+    """As the page tells: operands, what arrives, and two float32 a score at half the bytes."""
+    scores = 2 * (queries + keys) * d_h * 2
+    if kernel == "queries":  # dq gains from k; k and v arrive
+        return (scores + keys * d_h * 2 + 2 * keys * d_h * 2) / 128
+    gains = arrives = 2 * queries * d_h * 2
+    # Of shift and delta every warp of 8 brings a row of 32, needed or not.
+    numbers = 2 * 8 * 32 * 4 + 2 * queries * keys * 4 / 2
+    return (scores + gains + arrives + numbers) / 128
+
+
+def test_the_shared_memory_of_the_backward_on_b200_adds_up():
+    for row in (match.groupdict() for match in OF_B200.finditer(TEXT)):
+        sizes = (int(row[name]) for name in ("d_h", "queries", "keys"))
+        assert int(row["shared"]) == cycles_of_shared_memory(row["kernel"], *sizes), row
+    told = re.findall(r"would allow (\d+) %|256 queries at d_h = 64: (\d+) %", TEXT)
+    for (queries, keys, d_h), percent in zip(((128, 128, 128), (256, 128, 64)), told, strict=True):
+        products = 4 * 2 * queries * keys * d_h / 8192
+        bound = 100 * products / cycles_of_shared_memory("keys", d_h, queries, keys)
+        assert "".join(percent) == f"{bound:.0f}"
 
 
 def test_every_verdict_is_explained_with_its_exit_code():

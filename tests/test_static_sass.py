@@ -48,6 +48,14 @@ def code(*texts: str) -> Code:
     return parse("\n".join(printed))
 
 
+def loop(label: str, *body: str) -> list[str]:
+    return [f".L_{label}:", *body, f"@P0 BRA `(.L_{label})"]
+
+
+MMA = "HMMA.16816.F32.BF16 R4, R8, R12, R4"
+GMMA = "HGMMA.64x128x16.F32.BF16 R24, R88, gdesc[UR4], R24"
+
+
 def test_instructions_are_read_without_predicate_and_encoding():
     read = parse(ADDITION, "add")
     assert [i.opcode for i in read.instructions] == [
@@ -148,6 +156,48 @@ def test_bytes_are_those_of_the_width_printed():
     assert shared_bytes(line("FADD R1, R1, R1")) == 0
 
 
+def test_what_is_never_executed_moves_nothing():
+    """As ptxas 13 lays loads, predicate "not true", ahead of asynchronous copies."""
+    loads = loop("a", MMA, "@!PT LDS RZ, [RZ]", "@!UPT LDS RZ, [RZ]", "@!P0 LDS R4, [R2]")
+    read = code(*loads, "EXIT")
+    assert [i.is_idle for i in read.instructions] == [False, True, True, False, False, False]
+    assert mix(read.instructions)["shared"] == 3, "it is issued all the same"
+    assert work_of(read, find_loops(read, 1, 1).hot, {}).shared_bytes == 32 * 4
+
+
+@pytest.mark.parametrize(
+    ("mask", "address", "takes"),
+    [
+        ("0x80", "UR5+0x18010", 256),  # one address for the block
+        ("0x80", "R162+UR6+0x18100", 256),  # one for a warp
+        ("0x8f", "R162+UR6+0x18100", 512),  # another for each lane
+        ("0x80", "R157+UR6", 512),
+        ("0x80", "R16+UR6", 512),  # nobody has said what R16 is
+        ("0x80", "R162+R157", 512),
+    ],
+)
+def test_words_that_all_lanes_of_a_warp_share_take_half_the_time(mask, address, takes):
+    read = code(
+        "S2R R157, SR_TID.X", f"LOP3.LUT R162, R157.reuse, {mask}, RZ, 0xc0, !PT",
+        *loop("a", MMA, f"LDS.128 R8, [{address}]", "STS.128 [UR5], R8"), "EXIT",
+    )  # fmt: skip
+    hot = find_loops(read, 2, 2).hot
+    stored = 32 * 16
+    assert work_of(read, hot, {}).shared_bytes == 2 * (takes + stored)
+
+
+def test_a_mask_is_followed_to_the_last_write_ahead():
+    masked = "LOP3.LUT R162, R157, 0x80, RZ, 0xc0, !PT"
+    load = loop("a", MMA, "LDS.128 R8, [R162]")
+    for body in (
+        ("S2R R157, SR_TID.X", masked, "IMAD.SHL.U32 R162, R157, 0x8, RZ", *load),
+        ("S2R R157, SR_TID.X", "IMAD.SHL.U32 R157, R157, 0x8, RZ", masked, *load),
+        ("S2R R157, SR_CTAID.X", masked, *load),
+    ):
+        read = code(*body, "EXIT")
+        assert work_of(read, find_loops(read, 1, 1).hot, {}).shared_bytes == 32 * 16, body
+
+
 def test_a_warp_groups_product_reads_its_second_operand_and_a_shared_first():
     b, a = 128 * 16 * 2, 64 * 16 * 2
     assert shared_bytes(line("HGMMA.64x128x16.F32.BF16 R24, gdesc[UR24], R24")) == a + b
@@ -178,14 +228,6 @@ def test_the_shape_of_a_product_in_tensor_memory_is_in_its_descriptor():
     assert found[1].flop == 2 * 128 * 128 * 16
     assert found[1].shared_bytes == (128 + 128) * 16 * 2
     assert found[3].shared_bytes == 64 * 16 * 2, "its first operand lies in tensor memory"
-
-
-def loop(label: str, *body: str) -> list[str]:
-    return [f".L_{label}:", *body, f"@P0 BRA `(.L_{label})"]
-
-
-MMA = "HMMA.16816.F32.BF16 R4, R8, R12, R4"
-GMMA = "HGMMA.64x128x16.F32.BF16 R24, R88, gdesc[UR4], R24"
 
 
 def test_the_hot_loop_is_the_one_that_masks_nothing():

@@ -86,6 +86,8 @@ def shared_bytes(instruction: Instruction) -> int:
     Products read B (N·K elements) there, and A (M·K) where its operand is a descriptor. What bulk
     copies (UTMALDG) bring is not printed: 0.
     """
+    if instruction.is_idle:
+        return 0
     if instruction.opcode in ("LDSM", "STSM"):
         count = next((int(m) for m in instruction.modifiers if m in ("2", "4")), 1)
         return 128 * count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from suites.static.broadcast import is_broadcast
 from suites.static.instructions import (
     is_mma,
     is_of_one_thread,
@@ -51,7 +52,7 @@ class Work:
     Attributes:
         mma_flop: FLOP of matrix products as multiplied.
         mma_flop_at_16_bit: the same, in 16-bit products that take as long.
-        shared_bytes: to and from shared memory.
+        shared_bytes: to and from shared memory, as many as take as long.
         global_bytes: to and from memory by loads, stores and copies, bulk copies (TMA) left out.
     """
 
@@ -104,7 +105,8 @@ def work_of(code: Code, one: Pass, products: Mapping[int, Product]) -> Work:
                 times = one.warps // warps_of(instruction)
             flop = None if flop is None or made is None else flop + made * times
             at_16_bit += (made or 0) * times / speed
-        shared += shared_bytes(instruction) * (one.warps // warps_of(instruction))
+        moves = shared_bytes(instruction) // (2 if is_broadcast(code, i) else 1)
+        shared += moves * (one.warps // warps_of(instruction))
         if kind(instruction) == "global" or instruction.opcode == "LDGSTS":
             moved += thread_bytes(instruction) * _WARP * one.warps
     return Work(flop, None if flop is None else at_16_bit, shared, moved)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-# "        /*0180*/              @!P0 LDG.E.128 R16, desc[UR4][R20.64] ;", the predicate left out.
+# "        /*0180*/              @!P0 LDG.E.128 R16, desc[UR4][R20.64] ;"
 _INSTRUCTION = re.compile(
-    r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.\w+)*)\s*([^;]*);"
+    r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_]*)((?:\.\w+)*)\s*([^;]*);"
 )
 _LABEL = re.compile(r"^\s*(\.L\w+):")
 _TARGET = re.compile(r"`\((\.L\w+)\)")
@@ -18,11 +18,16 @@ _LEAVES = ("EXIT", "RET")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: "LDG", (".E", ".128") without dots, and its operands as printed."""
+    """One instruction: "LDG", (".E", ".128") without dots, and its operands as printed.
+
+    `is_idle`: it is issued and does nothing, its predicate being "not true". ptxas lays such loads
+    from shared memory ahead of asynchronous copies.
+    """
 
     opcode: str
     modifiers: tuple[str, ...]
     operands: str
+    is_idle: bool = False
 
     @property
     def name(self) -> str:
@@ -40,6 +45,13 @@ class Code:
     def body(self, loop: range) -> tuple[Instruction, ...]:
         """The instructions of a loop, its branch included."""
         return self.instructions[loop.start : loop.stop]
+
+    def last_write(self, register: str, before: int) -> int | None:
+        """Where, ahead of `before` as the code is laid out, an instruction last writes it."""
+        for place in range(before - 1, -1, -1):
+            if self.instructions[place].operands.startswith(f"{register},"):
+                return place
+        return None
 
     def innermost(self, holds: Callable[[Sequence[Instruction]], bool]) -> list[range]:
         """Loops whose body `holds` and that have no such loop inside, in the order of the code."""
@@ -72,11 +84,12 @@ def parse(text: str, function: str | None = None) -> Code:
         if label := _LABEL.match(line):
             labels[label[1]] = len(instructions)
         elif found := _INSTRUCTION.match(line):
-            opcode, modifiers, operands = found.groups()
+            predicate, opcode, modifiers, operands = found.groups()
             if opcode == "BRA" and (target := _TARGET.search(operands)):
                 branches.append((len(instructions), target[1]))
             words = tuple(modifiers.split(".")[1:])
-            instructions.append(Instruction(opcode, words, operands.strip()))
+            is_idle = predicate in ("!PT", "!UPT")
+            instructions.append(Instruction(opcode, words, operands.strip(), is_idle))
     loops = []
     for end, target in branches:
         start = labels.get(target, end + 1)

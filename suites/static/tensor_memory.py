@@ -68,8 +68,9 @@ def products_in_code(code: Code) -> dict[int, Product]:
 
 def _constant_before(code: Code, place: int, register: str) -> int | None:
     """What the last instruction that writes the register puts there, if it is a constant."""
-    for instruction in reversed(code.instructions[:place]):
-        if instruction.operands.startswith(f"{register},"):
-            value = _CONSTANT.search(instruction.operands)
-            return int(value[1], 16) if instruction.opcode == "UMOV" and value else None
-    return None
+    written = code.last_write(register, place)
+    writer = None if written is None else code.instructions[written]
+    if writer is None or writer.opcode != "UMOV":
+        return None
+    value = _CONSTANT.search(writer.operands)
+    return int(value[1], 16) if value else None
