@@ -43,6 +43,7 @@ OPTIONS = Options(
     cache=None,
     flop_convention="exact",
     compile_limit_s=60.0,
+    shard=None,
     resume=None,
     store=Path("never used"),
     min_samples=None,

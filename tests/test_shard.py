@@ -30,7 +30,9 @@ QUICK = Budget.of("quick", BUDGETS["quick"])
 SERIES = (
     Series("T", LADDER),
     Series("B", tuple(p.with_(B=B) for p in LADDER[:3] for B in (2, 3, 5))),
-    # The second has cells that the first has too.
+    # As long as the first: their names decide.
+    Series("bthd", tuple(p.with_(layout="bthd") for p in LADDER)),
+    # The last has cells that the first has too.
     Series("T again", tuple(p.with_(causal=True) for p in LADDER) + LADDER[1:3]),
 )
 
