@@ -7,6 +7,7 @@ A line is "name:number milliseconds", as in "fine:7 1.5"; what the "kernel" does
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sys
 from pathlib import Path
@@ -23,13 +24,18 @@ def main(arguments: list[str]) -> int:
     """Plan or go on, measure, and say that the end was reached."""
     orders = session_orders.read()
     lines = [line.split() for line in Path("cells.txt").read_text(encoding="utf-8").splitlines()]
+    if "--impl" in arguments:
+        name = arguments[arguments.index("--impl") + 1]
+        lines = [line for line in lines if name in (line[0].split(":")[0], "mylib:attention")]
     records = records_of([line[0] for line in lines])
     if "--resume" in arguments:
         directory = RunDirectory(Path(arguments[arguments.index("--resume") + 1]), orders.lock)
     else:
         store = Path(arguments[arguments.index("--store") + 1])
         directory = RunDirectory.create(store, "fake", None)
-        directory.write_run(header_of(records, directory.run_id, orders.launches))
+        environment = {"torch": os.environ.get("FAKE_TORCH", "2.13.0")}
+        header = header_of(records, directory.run_id, orders.launches)
+        directory.write_run(header | {"environment": environment})
     times_s = {r["cell"]: float(line[1]) / 1e3 for r, line in zip(records, lines, strict=True)}
     orders.note(run=str(directory.path))
     with contextlib.suppress(KeyboardInterrupt), directory:

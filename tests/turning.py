@@ -59,7 +59,11 @@ class Turning:
     def ab(self, *arguments: str) -> int:
         """`suites ab` in this process → its exit code."""
         whole = arguments if "--resume" in arguments else self.arguments(*arguments)
-        return command.ab([*whole, "--store", str(self.store)], CHILD)
+        return self.here(*whole)
+
+    def here(self, *arguments: str) -> int:
+        """The same without a repository: what is compared is not revisions."""
+        return command.ab([*arguments, "--store", str(self.store)], CHILD)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """The same in a process of its own, that can be killed."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from suites.ab import children, environments, judging, manifest
 from suites.ab.arguments import parse_ab
 from suites.ab.judging import CannotJudge
-from suites.ab.launches import say
+from suites.ab.launches import HeadCannot, say
 from suites.ab.manifest import Manifest
 from suites.ab.revisions import GitFailed
 from suites.ab.settling import settled
@@ -23,7 +23,7 @@ from suites.supervisor.request import PYTEST, ROOT
 from suites.supervisor.stopping import Stopping
 from suites.supervisor.supervisor import CannotGoOn
 
-USAGE, BROKEN = 2, 5
+USAGE, NOT_COMPARABLE, BROKEN = 2, 4, 5
 NOTHING = "0 cells would be measured"
 """So children begin to say that what was asked for is in order, and yet there is nothing."""
 
@@ -52,8 +52,7 @@ def compared(one: Manifest, folder: Path, child: Sequence[str] = PYTEST[1:]) -> 
                 say(f"{side} is {it.told}" + (f" ({it.commit[:7]})" if it.commit else ""))
             code = _measured(one, folder, stopping, child)
         except CannotGoOn as error:
-            is_usage = error.is_usage and NOTHING not in str(error)
-            code = _failed(error, USAGE if is_usage else BROKEN)
+            code = _failed(error, _code_of(error))
         except (CannotJudge, GitFailed, environments.BuildFailed, OSError, ValueError) as error:
             code = _failed(error, BROKEN)
         if stopping.is_asked:
@@ -106,6 +105,12 @@ def _sweep(store: Path) -> None:
                 continue
             with closing(held):
                 children.remove_trees(one)
+
+
+def _code_of(error: CannotGoOn) -> int:
+    if isinstance(error, HeadCannot):
+        return NOT_COMPARABLE
+    return USAGE if error.is_usage and NOTHING not in str(error) else BROKEN
 
 
 def _go_on(folder: Path) -> str:

@@ -49,6 +49,9 @@ def completed(
             ]
         for problem in _CUDA if is_cuda else _CPU:
             chosen += ["--problem", problem]
+    if suites and not _names(chosen, "--budget"):
+        # Fifty launches of a longer one would take hours.
+        chosen += ["--budget", "smoke"]
     if not _names(chosen, "--benchmark-max-time"):
         chosen += ["--benchmark-max-time", ONE_LOOK_S]
     if not _names(chosen, "--baseline"):

@@ -192,7 +192,13 @@ class Launches:
         return schedule.name_of(entry, is_anonymous=self._is_anonymous)
 
 
+class HeadCannot(CannotGoOn):
+    """Head cannot be measured as base was: it lacks an implementation, for instance."""
+
+
 def _of_side(side: str, error: CannotGoOn) -> CannotGoOn:
+    if side == "head" and error.is_usage:
+        return HeadCannot(f"head cannot be measured as base was: {error}")
     return CannotGoOn(f"{side}: {error}", is_usage=error.is_usage)
 
 
