@@ -14,6 +14,23 @@ TORCH_DTYPES = {
 }
 
 
+# Shapes and strides whose third row, head or batch begins at 2³¹ elements, where 32 bits wrap.
+FAR_APART = {
+    "rows": ((1, 1, 3, 64), (64, 64, 2**30, 1)),
+    "heads": ((1, 3, 2, 64), (64, 2**30, 64, 1)),
+    "batches": ((3, 1, 2, 64), (2**30, 64, 64, 1)),
+}
+
+
+def far_and_near(axis):
+    """The same float16 values in 4 GiB of lazy pages, and side by side."""
+    torch.use_deterministic_algorithms(False)  # it would fill, and so touch, every page
+    shape, strides = FAR_APART[axis]
+    far = torch.as_strided(torch.empty(2 * 2**30 + 128, dtype=torch.float16), shape, strides)
+    near = torch.randn(shape, generator=torch.Generator().manual_seed(0)).half()
+    return far.copy_(near), near
+
+
 def drawn(problem, seed=0):
     """q, k and v of a problem in its layout, amid NaN where the layout leaves room for it."""
     generator = torch.Generator().manual_seed(seed)

@@ -21,7 +21,7 @@ from impls.triton_flash.interpreter import (
     mend_bf16,
 )
 from impls.triton_flash.launch import attend as launch
-from tests.interpreted_proof import TORCH_DTYPES, assert_right, drawn
+from tests.interpreted_proof import FAR_APART, TORCH_DTYPES, assert_right, drawn, far_and_near
 from tests.known_answers import (
     LSE_OF_NINE_KEYS,
     assert_causal_is_bottom_right,
@@ -188,13 +188,9 @@ def test_lse_has_one_number_a_row():
     assert lse.is_contiguous()
 
 
-def test_offsets_pass_two_to_the_31():
-    """Rows 2³⁰ elements apart: the third begins at 2³¹, where 32 bits wrap. Lazy pages, 4 GiB."""
-    torch.use_deterministic_algorithms(False)
-    storage = torch.empty(2 * 2**30 + 64, dtype=torch.float16)
-    far = torch.as_strided(storage, (1, 1, 3, 64), (1, 1, 2**30, 1))
-    near = torch.randn(1, 1, 3, 64, generator=torch.Generator().manual_seed(0)).half()
-    far.copy_(near)
+@pytest.mark.parametrize("axis", FAR_APART)
+def test_offsets_pass_two_to_the_31(axis):
+    far, near = far_and_near(axis)
     for causal in (False, True):
         out, lse = launch(far, far, far, causal=causal)
         expected = launch(near, near, near, causal=causal)

@@ -16,7 +16,7 @@ from impls.triton_flash.interpreter import guarded
 from impls.triton_flash.launch import attend as launch
 from impls.triton_flash.launch_backward import gradients
 from tests.gradient_proof import assert_gradients_right, drawn_d_out, exact, leaves
-from tests.interpreted_proof import TORCH_DTYPES, drawn, visible
+from tests.interpreted_proof import FAR_APART, TORCH_DTYPES, drawn, far_and_near, visible
 
 # One dtype for each case, the next for the next.
 DTYPES = list(TORCH_DTYPES)
@@ -224,13 +224,9 @@ def test_no_graph_is_kept_where_no_gradient_is_asked_for():
     assert q.grad is None
 
 
-def test_offsets_pass_two_to_the_31():
-    """Rows 2³⁰ elements apart: the third begins at 2³¹, where 32 bits wrap. Lazy pages, 4 GiB."""
-    torch.use_deterministic_algorithms(False)
-    storage = torch.empty(2 * 2**30 + 64, dtype=torch.float16)
-    far = torch.as_strided(storage, (1, 1, 3, 64), (1, 1, 2**30, 1))
-    near = torch.randn(1, 1, 3, 64, generator=torch.Generator().manual_seed(0)).half()
-    far.copy_(near)
+@pytest.mark.parametrize("axis", FAR_APART)
+def test_offsets_pass_two_to_the_31(axis):
+    far, near = far_and_near(axis)
     for causal in (False, True):
         out, lse = launch(near, near, near, causal=causal)
         found = gradients(far, far, far, out, lse, far, causal=causal)

@@ -19,7 +19,7 @@ from impls.triton_flash import triton_flash_hopper
 from impls.triton_flash.blocks import Blocks
 from impls.triton_flash.interpreter import guarded
 from impls.triton_flash.launch_hopper import attend as launch
-from tests.interpreted_proof import assert_right, drawn
+from tests.interpreted_proof import FAR_APART, assert_right, drawn, far_and_near
 
 assert_right = partial(assert_right, launch=launch)
 
@@ -161,17 +161,9 @@ def test_the_lse_is_natural():
     assert lse.item() == pytest.approx(math.log(sum(math.e**s for s in range(9))), abs=2e-6)
 
 
-@pytest.mark.parametrize(
-    ("shape", "strides"),
-    [((1, 1, 3, 64), (8, 8, 2**30, 1)), ((1, 3, 2, 64), (8, 2**30, 64, 1))],
-    ids=["rows", "heads"],
-)
-def test_offsets_pass_two_to_the_31(shape, strides):
-    """2³⁰ elements apart: the third begins at 2³¹, where 32 bits wrap. Lazy pages, 4 GiB."""
-    torch.set_deterministic_debug_mode("default")  # to fill 4 GiB would touch every page
-    far = torch.as_strided(torch.empty(2 * 2**30 + 128, dtype=torch.float16), shape, strides)
-    near = torch.randn(shape, generator=torch.Generator().manual_seed(0)).half()
-    far.copy_(near)
+@pytest.mark.parametrize("axis", FAR_APART)
+def test_offsets_pass_two_to_the_31(axis):
+    far, near = far_and_near(axis)
     for found, expected in zip(launch(far, far, far), launch(near, near, near), strict=True):
         assert torch.equal(found, expected)
 
