@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from impls.interface.problem import Problem
+from results.phrases import where
 from results.run import Run
 from results.schema import Cell
+from results.units import digits
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,11 @@ class Ladder:
     def sizes(self) -> list[float]:
         """The sizes it was measured at, in rising order."""
         return sorted(self.rungs)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problem of each size."""
+        return [self.cell(size).problem for size in self.sizes]
 
     def cell(self, size: float) -> Cell:
         """The cell of a size; of several launches the first."""
@@ -72,3 +79,36 @@ def longest(found: list[Ladder], base: float) -> Ladder | None:
     """
     able = [one for one in found if base in one.rungs and len(one.rungs) > 1]
     return min(able, key=lambda one: (-len(one.rungs), one.time_s(base)), default=None)
+
+
+def longest_full(found: list[Ladder]) -> Ladder | None:
+    """Of those whose queries see every key: the most sizes, the largest of all among them."""
+    full = [
+        one
+        for one in found
+        if len(one.rungs) > 1 and not any(problem.causal for problem in one.problems)
+    ]
+    return longest(full, max((one.sizes[-1] for one in full), default=0))
+
+
+def beside(line: Ladder, size: float, base: float, run: Run) -> str:
+    """ "at T = 256, full (H 8, …) flash takes 1.90 × as long as with H 4, for 2 × the FLOP"."""
+    cell, other = line.cell(size), line.cell(base)
+    work = ""
+    if cell.counts and other.counts and other.counts.flop:
+        more = cell.counts.flop / other.counts.flop
+        work = ", for the same FLOP" if more == 1 else f", for {more:.3g} × the FLOP"
+    times = digits(line.times(size, base) or 0.0)
+    return (
+        f"at {where(cell, run)} {line.implementation} takes {times} × as long as with "
+        f"{_differing(cell.problem, other.problem)}{work} ({line.certainty(size)})"
+    )
+
+
+def _differing(one: Problem, other: Problem) -> str:
+    """The sizes of the other problem that this one has not: "H 4, d_h 256"."""
+    named = {"B": other.B, "T": other.T_q, "H": other.H, "d_h": other.d_h}
+    mine = {"B": one.B, "T": one.T_q, "H": one.H, "d_h": one.d_h}
+    if one.H == other.H:
+        named["H_kv"], mine["H_kv"] = other.H_kv, one.H_kv
+    return ", ".join(f"{name} {size}" for name, size in named.items() if size != mine[name])

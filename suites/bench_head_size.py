@@ -1,4 +1,7 @@
-"""Head size: d_h at fixed H (FLOP grow), and at fixed d_model (FLOP stay, H falls)."""
+"""Head size: does time follow d_h at fixed H, where FLOP grow, and at fixed d_model, where not?
+
+At fixed d_model wider heads are fewer, and so are the exponentials; some kernels bound d_h.
+"""
 
 from impls.interface.problem import Problem
 from suites.session.sweep import LONGER, Series, briefly_then_whole, masked_both_ways

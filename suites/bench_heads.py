@@ -1,4 +1,8 @@
-"""Heads: H at fixed d_model (the paper's split), and H_kv at fixed H (MHA to GQA to MQA)."""
+"""Heads: what do more of them take at one d_model, and what does sharing keys and values save?
+
+H at fixed d_model is the paper's split; H_kv at fixed H goes from MHA over GQA to MQA. Neither
+changes the FLOP; of a prompt, unlike a step of decoding, bytes seldom bind.
+"""
 
 from impls.interface.problem import Problem
 from suites.session.sweep import Series, briefly_then_whole

@@ -1,4 +1,7 @@
-"""Latency against sequence length T, at fixed heads: where the quadratic term takes over."""
+"""Latency along T, at fixed heads: who is fastest, how near its bound, what does causal save?
+
+A run's leading findings answer it, `results/findings.py`: this is the sweep they prefer.
+"""
 
 from impls.interface.problem import Problem
 from suites.session.sweep import BRIEF, LONGER, TELLING, Series, masked_both_ways

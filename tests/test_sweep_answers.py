@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from impls.interface.problem import Problem
-from results.answers import backward, decode, decode_load
+from results.answers import backward, decode, decode_load, head_size, heads
 from results.findings import findings
 from results.store import load_run
 from tests.fake_cells import FLOP_PER_S, cell
 
 STEP = Problem.parse("T_q=1,T_kv=8192,H=32,H_kv=8,d_h=128,bfloat16")
 SQUARE = Problem.parse("T=512,H=8,d_h=64")
+
+ROOT = Path(__file__).parents[1]
+SWEEPS = sorted({path.stem.removeprefix("bench_") for path in ROOT.glob("suites/bench_*.py")})
 
 
 def step(name: str, H_kv: int, time_s: float, **changes) -> dict:
@@ -197,3 +203,49 @@ def test_what_sweeps_answer_stands_between_what_leads_and_what_is_in_doubt(run_o
         "The",
         "Decoding",
     ]
+
+
+@pytest.mark.parametrize("axis", [axis for axis in SWEEPS if axis != "given"])
+def test_every_sweep_asks_and_is_answered(axis):
+    asks = ast.get_docstring(ast.parse((ROOT / f"suites/bench_{axis}.py").read_text("utf-8")))
+    assert asks is not None and "?" in asks.partition("\n\n")[0]
+    answered_by = "findings" if axis == "sequence_length" else f"answers/{axis}"
+    assert (ROOT / f"results/{answered_by}.py").exists()
+
+
+def sized(name: str, suite: str, series: str, **times) -> list[dict]:
+    """One cell a size written as "H4_128", 4 heads of 128, with its time."""
+    found = []
+    for written, time_s in times.items():
+        H, d_h = map(int, written[1:].split("_"))
+        problem = Problem.parse(f"T=256,H={H},d_h={d_h}")
+        found.append(cell(name, problem, time_s, suite=suite, series=series))
+    return found
+
+
+def test_more_heads_and_shared_ones_are_told_beside_the_work_that_stays(run_of):
+    shared = [
+        cell("a", Problem.parse(f"T=256,H=12,H_kv={n},d_h=64"), time_s, suite="heads", series="kv")
+        for n, time_s in ((12, 0.02), (1, 0.018), (4, 0.019))
+    ]
+    few = sized("quick", "heads", "H", H4_128=0.001, H8_64=0.001)
+    run = run_of(*sized("a", "heads", "H", H8_64=0.02, H4_128=0.01, H32_16=0.025), *few, *shared)
+    found = heads.answer(run)
+    assert sentence(found) == (
+        "At T = 256 (H 32, d_h 16, fp32) a takes 2.50 × as long as with H 4, d_h 128, for the same "
+        "FLOP (1 launch); at T = 256 (H 12, H_kv 1, d_h 64, fp32) a takes 0.900 × as long as with "
+        "H_kv 12, for the same FLOP (1 launch)."
+    )
+    assert found is not None and len(found.cells) == 4
+
+
+def test_wider_heads_are_told_at_one_h_and_at_one_width(run_of):
+    run = run_of(
+        *sized("a", "head_size", "H", H4_16=0.01, H4_256=0.12, H4_64=0.03),
+        *sized("a", "head_size", "d_model", H8_96=0.02, H24_32=0.04),
+    )
+    assert sentence(head_size.answer(run)) == (
+        "At T = 256 (H 4, d_h 256, fp32) a takes 12.0 × as long as with d_h 16, for 16 × the FLOP "
+        "(1 launch); at T = 256 (H 8, d_h 96, fp32) a takes 0.500 × as long as with H 24, d_h 32, "
+        "for the same FLOP (1 launch)."
+    )
