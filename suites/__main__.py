@@ -9,8 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from suites.ab import bisecting
 from suites.ab import command as turns
-from suites.ab.arguments import AB_HELP
+from suites.ab.arguments import AB_HELP, BISECT_HELP
 from suites.calibrate import command as calibration
 from suites.doctor import command as doctor
 from suites.supervisor import command as supervised
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return supervised.resume(given[1:])
     if given[:1] == ["ab"]:
         return turns.ab(given[1:])
+    if given[:1] == ["bisect"]:
+        return bisecting.bisect(given[1:])
     if given[:1] == ["calibrate"]:
         return calibration.calibrate(given[1:])
     parser = argparse.ArgumentParser(
@@ -50,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("run", help=supervised.RUN_HELP)
     commands.add_parser("resume", help=supervised.RESUME_HELP)
     commands.add_parser("ab", help=AB_HELP)
+    commands.add_parser("bisect", help=BISECT_HELP)
     commands.add_parser("calibrate", help=calibration.HELP)
     _add_ceilings(commands)
     _add_static(commands)

@@ -9,6 +9,7 @@ from typing import Any
 
 from suites.session import options as measuring
 
+BISECT_HELP = "the commit that made a cell slower, by git bisect"
 AB_HELP = "whether a commit, a kernel or an environment is slower than another, by turns"
 _CODES = """exit codes: 0 pass, 1 regressed or wrong, 2 usage, 3 could not tell (--strict), 4 not
 comparable or missing, 5 broken or nothing compared; 130 Ctrl-C, 143 SIGTERM: --resume goes on."""
@@ -21,6 +22,15 @@ _AB = f"""examples:
 Options of `pytest suites` choose what is measured (--impl, --problem, --passes, --dtype …; paths
 are those of each revision), options of `python -m results gate` how it is judged and told
 (--json, --junit, --markdown, --github, --rules …). {_CODES}
+"""
+_BISECT = """examples:
+  python -m suites bisect v1.2 HEAD "naive B=1,T=256,H=8,d_h=64,float32 forward hot cpu_time"
+  python -m suites bisect v1 HEAD "flash T=512,H=8,d_h=64" --repo ~/mylib --impl mylib:flash
+
+CELL is a cell's name as `suites ab` has it; pass, cache and clock may be left out. Each commit
+that `git bisect run` asks for is measured against GOOD, in turns; what is inconclusive is skipped
+(125). exit codes: 0 found, 1 CELL is not slower in BAD, 2 usage, 3 only narrowed down,
+4 not comparable, 5 cannot go on; 130 Ctrl-C, 143 SIGTERM.
 """
 # Of `python -m results gate`, and how many words follow; it alone knows what they mean.
 GATE = {
@@ -76,6 +86,9 @@ def parse_ab(arguments: Sequence[str]) -> argparse.Namespace:
     own.add_argument("--impl-b", metavar="IMPL", help="head is this implementation")
     _add_shared(own)
     own.add_argument(
+        "--suite", action="append", default=[], metavar="NAME", help="the cells of this sweep"
+    )
+    own.add_argument(
         "--slower-only", action="store_true", help="what seems faster is not confirmed"
     )
     own.add_argument(
@@ -89,6 +102,21 @@ def parse_ab(arguments: Sequence[str]) -> argparse.Namespace:
         "--resume", metavar="NAME", nargs="?", const="latest", help="go on with a comparison"
     )
     _add_others(parser)
+    return _parsed(parser, arguments)
+
+
+def parse_bisect(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of `bisect`; `selection` is a list for those who measure."""
+    parser = _parser("bisect", "GOOD BAD CELL [options]", BISECT_HELP, _BISECT)
+    parser.add_argument("words", nargs="*", metavar="GOOD BAD CELL", help=argparse.SUPPRESS)
+    own = parser.add_argument_group("what is looked for")
+    own.add_argument(
+        "--launches", type=int, default=12, metavar="N", help="a side and commit (default: 12)"
+    )
+    own.add_argument("--json", action="store_true", help="print what was found as JSON")
+    own.add_argument("--step", metavar="FOLDER", help=argparse.SUPPRESS)
+    _add_shared(own)
+    _add_measuring(parser)
     return _parsed(parser, arguments)
 
 
@@ -114,21 +142,22 @@ def _add_shared(group: Any) -> None:
         metavar="COMMAND",
         help="typed in the files of each revision first, with a virtual environment of their own",
     )
-    group.add_argument(
-        "--suite", action="append", default=[], metavar="NAME", help="the cells of this sweep"
-    )
     group.add_argument("--store", metavar="DIR", help="folder of runs (default: results/runs)")
 
 
 def _add_others(parser: argparse.ArgumentParser) -> None:
+    _add_measuring(parser)
+    judged = parser.add_argument_group("how it is judged (see `python -m results gate --help`)")
+    for flag, words in GATE.items():
+        _keep(judged, flag, "gate", words)
+
+
+def _add_measuring(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(selection=[], gate=[])
     measured = parser.add_argument_group("what is measured (see `pytest suites --help`)")
     measuring.add(_Group(measured))
     for flag in _OF_PYTEST:
         _keep(measured, flag, "selection", 1)
-    judged = parser.add_argument_group("how it is judged (see `python -m results gate --help`)")
-    for flag, words in GATE.items():
-        _keep(judged, flag, "gate", words)
 
 
 def _keep(group: Any, flag: str, dest: str, words: int, metavar: str | None = None) -> None:
