@@ -16,7 +16,7 @@ from impls.interface.problem import Problem
 from impls.triton_flash import triton_decode
 from impls.triton_flash.blocks_decode import INTERPRETED, Splits
 from impls.triton_flash.launch_decode import attend_to_splits, decode, merge
-from tests.interpreted_proof import drawn
+from tests.interpreted_proof import drawn, far_and_near
 from tests.known_answers import (
     LSE_OF_NINE_KEYS,
     assert_causal_is_bottom_right,
@@ -136,6 +136,17 @@ def test_offsets_of_heads_and_batches_pass_two_to_the_31():
         far.copy_(few)
         for found, expected in zip(decode(far, far, far), decode(few, few, few), strict=True):
             assert torch.equal(found, expected)
+
+
+def test_offsets_of_merged_heads_pass_two_to_the_31():
+    far, near = far_and_near("heads")
+    generator = torch.Generator().manual_seed(1)
+    partial = torch.randn(2, *near.shape, generator=generator)
+    lses = torch.randn(2, *near.shape[:3], generator=generator)
+    for out in (far, near):
+        merge(partial, lses, out.fill_(-1.0), torch.empty(near.shape[:3]))
+    assert torch.equal(far, near)
+    assert (near != -1.0).all()
 
 
 def test_offsets_of_splits_pass_two_to_the_31():
