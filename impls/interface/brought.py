@@ -116,6 +116,9 @@ def _keywords_of(function: Callable[..., Any], text: str) -> dict[str, bool]:
         raise ValueError(f'"{text}" takes {len(positional)} arguments: it must take (q, k, v, …)')
     others = positional[3:] + [p for p in parameters if p.kind is p.KEYWORD_ONLY]
     required = {p.name: p.default is p.empty for p in others}
+    if "causal" in required:
+        # Its own default may be either: what is asked is always said.
+        required["causal"] = True
     if strange := [n for n, must in required.items() if must and n not in _KEYWORDS]:
         raise ValueError(
             f'"{text}" must be given {", ".join(strange)}, which the interface does not have: '

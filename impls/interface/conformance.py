@@ -1,4 +1,4 @@
-"""The conformance run: every case of the matrix tried on one implementation, against float64."""
+"""The conformance run: every case tried on one implementation, against float64."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from impls.interface.attention import Implementation
 from impls.interface.availability import version_of
 from impls.interface.conformance_cases import Case, cases
+from impls.interface.conformance_memory import memory_outcomes
 from impls.interface.conformance_properties import (
     bitwise_repeatable,
     fallback,
@@ -110,6 +111,7 @@ def conformance(
         outcomes.append(trial.outcome(case, ask))
         if progress is not None:
             progress(i + 1, len(mine))
+    in_memory = memory_outcomes(trial)
     fell_back, ran = fallback(trial)
     properties = {
         "masked_garbage_safe": masked_garbage_safe(trial),
@@ -121,7 +123,7 @@ def conformance(
         version_of(implementation),
         device,
         where,
-        (*outcomes, *fell_back),
+        (*outcomes, *in_memory, *fell_back),
         properties,
         time.perf_counter() - started,
     )

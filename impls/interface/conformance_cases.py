@@ -72,7 +72,7 @@ D_H = (1, 7, 8, 31, 40, 64, 72, 80, 96, 128, 192, 256)
 
 def cases() -> list[Case]:
     """The whole matrix, cases of one problem next to one another."""
-    return [*_core(), *_sizes(), *_masking(), *_numbers(), *_memory()]
+    return [*_core(), *_sizes(), *_long(), *_masking(), *_numbers(), *_memory()]
 
 
 def _core() -> list[Case]:
@@ -114,6 +114,28 @@ def _sizes() -> list[Case]:
         for B, T_q, T_kv in ((0, 4, 4), (1, 0, 4), (1, 4, 0), (1, 0, 0))
     ]
     return found
+
+
+def _long() -> list[Case]:
+    """Beside the powers of two where a kernel takes another path or another split of the keys.
+
+    Square in full, where it is quick, and long on one side: the pairs B·H·T_q·T_kv are what costs.
+    """
+    found = [Case("long", Problem.parse(f"{text},d_h=64"), asks=asks) for text, asks in _LONG]
+    found.append(Case("long", Problem.parse("T_q=5,T_kv=1031,H=2,d_h=64"), mask="bool, dead rows"))
+    return found
+
+
+_LONG = (
+    ("T=513,H=1,causal", ASKS),
+    ("T=1031,H=1,causal", ("output",)),
+    ("T_q=511,T_kv=33,H=1", ASKS),
+    ("T_q=2049,T_kv=17,H=1", ASKS),
+    ("T_q=33,T_kv=1031,H=1,causal", ASKS),
+    ("T_q=1,T_kv=2049,H=4,H_kv=2", ASKS),
+    ("T_q=3,T_kv=2047,H=2,H_kv=1,causal,bfloat16", ASKS),
+    ("T_q=17,T_kv=1023,H=1,causal,window=129", ASKS),
+)
 
 
 def _masking() -> list[Case]:

@@ -13,6 +13,7 @@ import torch
 from impls.interface.attention import Implementation, Unsupported, attend, reasons_against
 from impls.interface.check import Check, check_output, poisoned_empty
 from impls.interface.conformance_cases import Case
+from impls.interface.conformance_mistakes import mistaken_for
 from impls.interface.conformance_values import make_mask, make_values
 from impls.interface.failures import failures, told
 from impls.interface.inputs import Inputs, copy_of, put_back
@@ -36,11 +37,20 @@ def expected_of(case: Case, device: str) -> tuple[Inputs, torch.Tensor | None, R
     """Inputs, mask and reference of a case: one for all implementations and all asks."""
     inputs = make_values(case.values, case.problem, device)
     mask = make_mask(case.mask, case.problem, device) if case.mask else None
-    found = reference(inputs, case.problem, mask=mask, scale=case.scale, softcap=case.softcap)
+    found = reference(
+        inputs,
+        case.problem,
+        mask=mask,
+        scale=case.scale,
+        softcap=case.softcap,
+        gradients="gradients" in case.asks,
+    )
     return inputs, mask, found
 
 
 _Gave = tuple[torch.Tensor, torch.Tensor | None]
+Given = tuple[torch.Tensor, torch.Tensor | None, tuple[torch.Tensor | None, ...] | None]
+"""Output, lse and gradients of one call; None is what was not asked for."""
 
 
 class Trial:
@@ -54,16 +64,14 @@ class Trial:
 
     def outcome(self, case: Case, ask: str) -> Outcome:
         """The verdict on one check: what it refuses is unsupported, what it raises is wrong."""
-        needs = {"output": set(), "lse": {"lse"}, "gradients": {"backward"}}[ask]
-        needs |= {n for n in ("mask", "scale", "softcap") if getattr(case, n) is not None}
-        against = reasons_against(self.implementation, case.problem, self.device, needs)
-        if against:
+        if against := self.against(case, ask):
             return Outcome(case.id, ask, "unsupported", tuple(against))
         inputs, mask, expected = expected_of(case, self.device)
         before = copy_of(inputs)
         try:
             with poisoned_empty() if case.poisoned else nullcontext():
-                check = self._check(case, ask, inputs, mask, expected)
+                given = self.given(case, ask, inputs, mask)
+                check = self.check(given, expected)
         except Unsupported as error:
             return Outcome(case.id, ask, "unsupported", tuple(error.reasons))
         except failures() as error:
@@ -73,28 +81,36 @@ class Trial:
         if changed:
             reasons = (f"it wrote into its inputs: {', '.join(changed)}",)
             return Outcome(case.id, ask, "wrong", reasons, check.to_json())
-        status = "passed" if check.ok else "wrong"
-        return Outcome(case.id, ask, status, check.reasons, check.to_json())
+        if check.ok:
+            return Outcome(case.id, ask, "passed", (), check.to_json())
+        mistake = mistaken_for(case, inputs, mask, given[0])
+        return Outcome(case.id, ask, "wrong", (*mistake, *check.reasons), check.to_json())
 
-    def _check(
-        self,
-        case: Case,
-        ask: str,
-        inputs: Inputs,
-        mask: torch.Tensor | None,
-        expected: Reference,
-    ) -> Check:
+    def against(self, case: Case, ask: str) -> list[str]:
+        """What it has against being asked this of the case; empty when nothing."""
+        needs = {"output": set(), "lse": {"lse"}, "gradients": {"backward"}}[ask]
+        needs |= {n for n in ("mask", "scale", "softcap") if getattr(case, n) is not None}
+        return reasons_against(self.implementation, case.problem, self.device, needs)
+
+    def given(
+        self, case: Case, ask: str, inputs: Inputs, mask: torch.Tensor | None = None
+    ) -> Given:
+        """What one call gives of what is asked, computed to its end."""
         if ask != "gradients":
             with torch.no_grad():
                 out, lse = self.call(case, inputs.q, inputs.k, inputs.v, mask, ask == "lse")
             self.wait()
-            return check_output(out, lse, None, expected, where=self.where)
+            return out, lse, None
         q, k, v = (t.detach().requires_grad_() for t in (inputs.q, inputs.k, inputs.v))
         with torch.enable_grad():
             out, _ = self.call(case, q, k, v, mask, False)
             gradients = torch.autograd.grad(out, (q, k, v), inputs.d_out, allow_unused=True)
         self.wait()
-        return check_output(out, None, gradients, expected, where=self.where)
+        return out, None, gradients
+
+    def check(self, given: Given, expected: Reference) -> Check:
+        """What was given, against float64."""
+        return check_output(*given, expected, where=self.where)
 
     def call(
         self,

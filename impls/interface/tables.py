@@ -17,6 +17,7 @@ from impls.interface.conformance_trial import Outcome
 from impls.interface.problem import SOFTMAX, Problem
 
 RAISED = "raised "
+_A_NUMBER = ": off by "
 _MOST_SHOWN = 8
 _SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float64": "f64"}
 
@@ -107,16 +108,25 @@ def print_conformance(
 
 
 def _print_wrong(console: Console, found: Conformance) -> None:
-    """Wrong numbers first, a line each; then what raised, each message once with its count."""
-    wrong = found.of("wrong")
-    raised: dict[str, list[Outcome]] = {}
-    for outcome in wrong:
+    """What several checks say in the same words once, with their number; then a line each."""
+    alike: dict[str, list[Outcome]] = {}
+    for outcome in found.of("wrong"):
         first, *_ = outcome.reasons or ("no reason was given",)
-        if first.startswith(RAISED):
-            raised.setdefault(first, []).append(outcome)
-    numbers = [outcome for outcome in wrong if all(outcome not in o for o in raised.values())]
-    if wrong:
+        alike.setdefault(first, []).append(outcome)
+    repeated = {
+        reason: outcomes
+        for reason, outcomes in alike.items()
+        if reason.startswith(RAISED) or (len(outcomes) > 1 and _A_NUMBER not in reason)
+    }
+    numbers = [o for reason, those in alike.items() if reason not in repeated for o in those]
+    if alike:
         console.print(f"\nWRONG {found.implementation}", style="bold", markup=False)
+    for reason, outcomes in list(repeated.items())[:_MOST_SHOWN]:
+        count = f"{len(outcomes)} checks, the first" if len(outcomes) > 1 else "in"
+        told = f"{reason} ({count} {outcomes[0].ask} of {outcomes[0].case})"
+        console.print(Padding(Text(told), (0, 0, 0, 2)))
+    if len(repeated) > _MOST_SHOWN:
+        console.print(f"  … and {len(repeated) - _MOST_SHOWN} other reasons: --json lists all")
     for outcome in numbers[:_MOST_SHOWN]:
         first, *others = outcome.reasons or ("no reason was given",)
         more = f" (and {len(others)} more)" if others else ""
@@ -124,9 +134,6 @@ def _print_wrong(console: Console, found: Conformance) -> None:
         console.print(Padding(Text(told), (0, 0, 0, 2)))
     if len(numbers) > _MOST_SHOWN:
         console.print(f"  … and {len(numbers) - _MOST_SHOWN} more like these: --json lists all")
-    for reason, outcomes in list(raised.items())[:_MOST_SHOWN]:
-        first = f"{len(outcomes)} checks, the first {outcomes[0].ask} of {outcomes[0].case}"
-        console.print(Padding(Text(f"{reason} ({first})"), (0, 0, 0, 2)))
 
 
 def summary(found: Sequence[Conformance], unavailable: dict[str, list[str]]) -> str:

@@ -15,9 +15,9 @@ _BATCH_AND_HEADS = (0, 1)
 
 
 def has_turn(problem: Problem) -> bool:
-    """Whether `turned` changes the weights too: a single head has no other to change places with.
+    """Whether `turned` changes the weights too: a single head has none to change places with.
 
-    Without, its inputs must be `replaced`, of which the outputs do not follow.
+    Where it does not the inputs must be `replaced`, of which the outputs do not follow.
     """
     return problem.B * problem.H > 1
 
