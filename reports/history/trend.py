@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,16 +20,19 @@ from matplotlib.ticker import FixedLocator
 from reports.axes import footnote, footnote_height, heading, heading_height, new_figure, panel
 from reports.history.trends import Change, Machine, Trend
 from reports.style import GREY, PALE, SHADE, quantity
+from results.phrases import DTYPE_NAMES
 from results.verdict_text import change_text
 
 TITLE = "Time over the runs of this machine"
 MOST_PANELS = 40
 _COLUMNS, _WIDTH, _HEIGHT = 4, 2.75, 1.25  # inches
 _LEFT, _GAP, _HEAD, _FOOT = 0.65, 0.28, 0.62, 0.45
-_LETTERS = 44
+_LINE = 0.155  # inches of a line of words above a panel
+_LETTERS, _MOST_LINES = 42, 2  # of a problem at 8 pt
 # Slower and faster: colours that differ in lightness too, and the label has a sign and an arrow.
 _SLOWER, _FASTER, _LEVEL = "#A63600", "#00795A", "#0072B2"
 _LEAST_SPAN = math.log(1.08)
+_ABOVE: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
 
 
 def draw(machine: Machine) -> Figure | None:
@@ -43,17 +48,19 @@ def draw(machine: Machine) -> Figure | None:
     notes = _notes(machine, len(shown))
     foot = _FOOT + footnote_height(notes, width)
     head = heading_height(title, width)
-    height = head + rows * (_HEIGHT + _HEAD) + foot
+    lines = [_problem_lines(trend, common) for trend in shown]
+    row_in = _HEIGHT + _HEAD + _LINE * max(map(len, lines))
+    height = head + rows * row_in + foot
     figure = new_figure(width, height)
     heading(figure, title)
     low, high = _limits(shown)
     for n, trend in enumerate(shown):
         row, column = divmod(n, _COLUMNS)
         left = _LEFT + column * (_WIDTH + _GAP)
-        bottom = height - head - (row + 1) * (_HEIGHT + _HEAD) + 0.1
+        bottom = height - head - (row + 1) * row_in + 0.1
         axes = panel(figure, left, bottom, _WIDTH, _HEIGHT)
         _draw_panel(axes, trend, machine, (low, high))
-        _name(axes, trend, common)
+        _name(axes, trend, lines[n])
         axes.tick_params(labelleft=column == 0, labelbottom=n + _COLUMNS >= len(shown))
     footnote(figure, notes)
     return figure
@@ -92,26 +99,29 @@ def _draw_panel(axes: Axes, trend: Trend, machine: Machine, limits: tuple[float,
         axes.step([p.column for p in own], steps, where="mid", color=_LEVEL, linewidth=1.6)
 
 
-def _name(axes: Axes, trend: Trend, common: Sequence[str]) -> None:
-    """Who and what above the panel, and below it the level now and the last change."""
-    words = [word for word in trend.name.replace(",", " ").split() if word not in common]
-    text = " ".join(words) or trend.name.split(" ")[0]
-    text = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
-    axes.text(0, 1.21, text, transform=axes.transAxes, fontsize=8.5, fontweight="bold")
-    told = quantity(trend.points[-1].level_s, "s")
-    axes.text(0, 1.06, told, transform=axes.transAxes, fontsize=8, color=GREY)
+def _name(axes: Axes, trend: Trend, problem: Sequence[str]) -> None:
+    """Above the panel who, what, and the level now with the last change."""
+    lines = [trend.name.split(" ")[0], *problem, quantity(trend.points[-1].level_s, "s")]
+    for n, words in enumerate(reversed(lines)):
+        text = axes.annotate(words, (0, 1), (0, 72 * (0.06 + _LINE * n)), **_ABOVE)
+        text.set(fontsize=8, color=GREY if n == 0 else "black")
+    text.set(fontsize=8.5, fontweight="bold")
     if trend.changes:
         last = trend.changes[-1]
-        more = f" (+{len(trend.changes) - 1} more)" if len(trend.changes) > 1 else ""
+        more = f" (+{len(trend.changes) - 1})" if len(trend.changes) > 1 else ""
         arrow = "▲" if last.is_slower else "▼"
-        words_ = f"{arrow} {change_text(last.ratio)} {last.commits}{more}"
-        axes.text(
-            *(1, 1.06, words_),
-            transform=axes.transAxes,
-            fontsize=8,
-            color=_colour(last),
-            ha="right",
-        )
+        words = f"{arrow} {change_text(last.ratio)} {last.commits}{more}"
+        text = axes.annotate(words, (1, 1), (0, 72 * 0.06), **_ABOVE)
+        text.set(fontsize=8, color=_colour(last), ha="right")
+
+
+def _problem_lines(trend: Trend, common: Sequence[str]) -> list[str]:
+    """What of the cell is not who and not common to all, in lines as wide as a panel."""
+    words = trend.name.replace(",", " ").split()[1:]
+    own = [DTYPE_NAMES.get(word, word) for word in words if word not in common]
+    return textwrap.wrap(
+        " ".join(own), _LETTERS, max_lines=_MOST_LINES, placeholder=" …", break_on_hyphens=False
+    )
 
 
 def _notes(machine: Machine, shown: int) -> list[str]:
@@ -120,7 +130,8 @@ def _notes(machine: Machine, shown: int) -> list[str]:
         "launches; the line is the level between changes, a triangle a run beyond the axis. "
         "0 % is the cell's first level.",
         "A change is found by PELT with the L1 cost on logarithms, is 3 % at least and counts from "
-        "its third run on; it began in the shaded commits. A dashed line: the method changed.",
+        "its third run on; it began in the shaded commits; (+1): and one before it. A dashed line: "
+        "the method changed.",
     ]
     if shown < len(machine.trends):
         left = len(machine.trends) - shown
