@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,12 +18,14 @@ from reports.next_steps import repeat_lines
 from reports.page_rows import CELL_FIELDS, cell_rows, choices
 from reports.points import points
 from reports.rows import html_rows, left_out, reasons, status_counts
-from reports.style import CLOCK_NAMES, LEVEL_NAMES, looks, quantity
+from reports.style import CLOCK_NAMES, LEVEL_NAMES, looks, plural, quantity
+from results.disturbance import disturbance
 from results.finding import Finding
 from results.findings import MOST, findings
 from results.interval import MEANING
 from results.phrases import DTYPE_NAMES
 from results.run import Ceilings, Run
+from results.schema import Cell
 from results.trouble import advice, ceiling_doubt
 
 TEMPLATE = "page.html.jinja"
@@ -36,6 +39,7 @@ FLAG_MEANINGS = {
     "low_n": "fewer than ten samples before the budget ended",
     "unsteady": "samples scattered: the median is known to no better than ±5 %",
     "contended": "something else used the machine meanwhile",
+    "swapped": "a megabyte or more was read back from swap meanwhile",
     "warm": "still getting faster when sampling began",
 }
 
@@ -57,6 +61,7 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         findings=told(findings(run), figures, row_of),
         most=MOST,
         ceiling_doubt=ceiling_doubt(run),
+        disturbance=disturbance(run),
         figures=[(f, Markup(svg)) for f, svg in _drawings(figures, marks_of(drawn, first), owners)],
         columns=columns,
         flags_at=1 + [column.key for column in columns].index("flags"),
@@ -72,7 +77,7 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         wrong=reasons(cell for cell in run.cells if cell.status == "wrong"),
         reasons=reasons(cell for cell in run.cells if cell.timing is None),
         baseline_notes=ratio_notes(run),
-        table_notes=advice(run),
+        table_notes=[*advice(run), *_flags_told(cells)],
         interval=MEANING,
         ceilings=ceiling_rows(run.header.ceilings),
         ceiling_origin=ceiling_origin(run.header.ceilings),
@@ -81,6 +86,16 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         settings=flat(run.header.settings.all),
         flags=FLAG_MEANINGS,
     )
+
+
+def _flags_told(cells: Sequence[Cell]) -> list[str]:
+    """The flags that the table has, each with its meaning and how many rows have it."""
+    counted = Counter(flag for cell in cells for flag in cell.flags)
+    return [
+        f"{flag} ({plural(n, 'row')}): {FLAG_MEANINGS[flag]}"
+        for flag, n in counted.items()
+        if flag in FLAG_MEANINGS
+    ]
 
 
 def _drawings(

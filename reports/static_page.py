@@ -57,6 +57,7 @@ def static_page(run: Run, figures: Sequence[Drawn]) -> str:
         ],
         most=MOST,
         ceiling_doubt="",
+        disturbance="",
         figures=[(f, Markup(inline_svg(f, marks))) for f in figures],
         columns=columns,
         flags_at=len(columns),

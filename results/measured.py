@@ -151,7 +151,9 @@ class Check:
 class Host:
     """What the machine did meanwhile; system CPU time and foreign load are shares, 0 to 1.
 
-    Of `looks` some time apart `looks_set_aside` are left out: beside them a fixed work was slow.
+    `cpu_throttles` counts how often a core was slowed for its heat, `swapped_in_bytes` what all
+    processes read back from swap. Of `looks` some time apart `looks_set_aside` are left out: beside
+    them a fixed work was slow.
     """
 
     minor_faults_per_call: float | None = None
@@ -160,13 +162,22 @@ class Host:
     foreign_load: float | None = None
     looks: int | None = None
     looks_set_aside: int | None = None
+    cpu_throttles: int | None = None
+    swapped_in_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class DeviceState:
-    """What the device told of itself right after the samples."""
+    """What the device told of itself right after the samples.
+
+    Seconds of the cell that a GPU was slowed for its heat or held at its power cap, and the
+    processes that computed on it beside this one.
+    """
 
     sm_clock_mhz: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
     energy_j: float | None = None
+    thermally_throttled_s: float | None = None
+    power_capped_s: float | None = None
+    other_processes: int | None = None

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from results.counters_printing import MEANING as COUNTED
 from results.counters_printing import print_counters
+from results.disturbance import disturbance
 from results.findings import findings
 from results.interval import MEANING, half_width_text
 from results.run import Run
@@ -54,6 +55,8 @@ def print_run(
     console.print(Text(f"{run.name}{dirty}, {run.state}: {_counts_text(run.counts)}"))
     on = f"{device or header.device}, {header.machine_key}"
     console.print(Text(on if threads is None else f"{on}, {threads} thread(s)"))
+    if told := disturbance(run):
+        console.print(Text(told))
     for note in run.notes:
         console.print(Text(f"note: {note}"))
     if run.running:

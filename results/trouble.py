@@ -22,6 +22,7 @@ _WHAT_HAPPENED = {
 # With more rows in doubt than this, measuring again tells more than reading on.
 DOUBTFUL_SHARE = 0.25
 _ADVICE = {
+    "swapped": "stop what fills the memory, or measure smaller problems",
     "contended": "stop other programs, or measure again",
     "unsteady": "measure again on a quiet machine, or longer (--budget default)",
 }
@@ -35,6 +36,15 @@ def has_wrong(run: Run) -> bool:
 def failures(run: Run) -> Finding | None:
     """Results that were wrong and cells that crashed or failed: to be read before any time."""
     return _told(run, BROKEN)
+
+
+def doubted(run: Run) -> Finding | None:
+    """Brought kernels that are wrong at what no cell asked."""
+    if not run.header.doubts:
+        return None
+    told = "; ".join(f"{name} is {what}" for name, what in run.header.doubts.items())
+    cells = [c for c in run.cells if c.implementation in run.header.doubts and c.status in TIMED]
+    return finding(f"{told}.", cells)
 
 
 def exhausted(run: Run) -> Finding | None:

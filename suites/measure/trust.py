@@ -11,6 +11,8 @@ import psutil
 
 from suites.measure import device
 
+SWAPPED_BYTES = 1 << 20
+"""So much read back from swap spoils a cell; less is a page of something that woke up."""
 _CPUS = Path("/sys/devices/system/cpu")
 
 
@@ -70,6 +72,8 @@ def flagged(flags: Sequence[str], fields: Mapping[str, Any]) -> list[str]:
         doubts.append("throttled")
     if state.get("other_processes"):
         doubts.append("contended")
+    if (host.get("swapped_in_bytes") or 0) >= SWAPPED_BYTES:
+        doubts.append("swapped")
     return list(dict.fromkeys([*flags, *doubts]))
 
 
