@@ -127,7 +127,7 @@ def along(name, series, **times) -> list[dict]:
 def test_more_queries_sequences_and_a_longer_cache_are_told_beside_one(run_of):
     run = run_of(
         *along("grouped", "T_q at T_kv 2048", T_q1=0.010, T_q4=0.012, T_q16=0.021),
-        *along("quick", "T_q at T_kv 2048", T_q4=0.009, T_q16=0.018),
+        *along("quick", "T_q at T_kv 2048", T_q4=0.009, T_q8=0.012, T_q16=0.018),
         *along("grouped", "B at T_kv 2048", B1=0.001, B16=0.0152),
         *along("slow", "B at T_kv 2048", B1=0.002, B16=0.03),
         *along("grouped", "T_kv at H_kv 8", T_kv1024=0.0005, T_kv16384=0.016),
