@@ -1,7 +1,8 @@
 """What each sweep answers: one module a sweep, `answer(run) -> Finding | None`, found by scan.
 
 The question stands in the docstring of the sweep, `suites/bench_<axis>.py`; here it is answered in
-a sentence with the run's own numbers, or not at all where the run does not bear one out.
+a sentence with the run's own numbers, or not at all where the run does not bear one out. A sweep
+that asks more than one sentence holds has a second module, `<axis>_<what>.py`.
 """
 
 from __future__ import annotations
