@@ -13,7 +13,7 @@ from reports.facets import KEPT, Facet, Series, size_of, swept_name
 from reports.labels import spread
 from reports.owners import part_of
 from reports.points import Point
-from reports.style import PALE, REST, SHADE, Look, count_name, quantity
+from reports.style import GREY, PALE, REST, SHADE, Look, count_name, quantity
 
 SHARE_TOP = 1.3  # of the bound; what lies above is drawn at the edge and named in the footnote
 X_NAMES = {"T": "sequence length T", "T_q": "queries T_q", "T_kv": "keys T_kv", "H": "heads H"}
@@ -63,6 +63,10 @@ def draw_share(axes: Axes, facet: Facet, pen: Pen, top: float) -> None:
     axes.set_ylim(0, 100 * top)
     axes.set_yticks(range(0, round(100 * top) + 1, 20))
     axes.axhline(100, color=PALE, linewidth=1.6, zorder=1)
+    if all(point.share is None for point in facet.points):
+        words = "no bound: no ceiling was measured for it"
+        said = axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center")
+        said.set(color=GREY, fontsize=8.5)
     for series in facet.series:
         known = [(p, p.share) for p in series.points if p.share is not None]
         ys = [100 * min(share, top) for _, share in known]

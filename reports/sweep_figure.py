@@ -147,10 +147,12 @@ def method_notes(run: Run, panels: Sequence[Facet]) -> list[str]:
     counted = ", ".join(f"{flag} {count}" for flag, count in sorted(flags.items()))
     hollow = f"Hollow: flagged, left out of every ratio ({counted})." if counted else ""
     caches = "/".join(sorted({point.cache for point in found}))
+    shade = (
+        "Shaded: faster than the bound, max(FLOP / measured FLOP/s, compulsory bytes / measured "
+    )
     return [
         f"{marks}; clock: {clocks}; cache {caches}. {hollow}".strip(),
-        "Shaded: faster than the bound, max(FLOP / measured FLOP/s, compulsory bytes / measured "
-        "bytes/s).",
+        f"{shade}bytes/s)." if any(point.bound_s for point in found) else "",
     ]
 
 

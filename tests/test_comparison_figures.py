@@ -59,6 +59,16 @@ def test_speed_ups_are_of_comparable_rows_of_one_launch(run_of):
     assert "One launch, so that no ratio has an interval" in said and "1 point without" in said
 
 
+def test_a_ratio_of_a_line_that_ends_early_is_told_with_its_size(run_of):
+    run = run_of(
+        *(cell("naive", at(T), 0.08) for T in (512, 1024)),
+        *(cell("flex", at(512), 0.04), cell("flex", at(1024), 0.04, flags=["unsteady"])),
+        *(cell("late", at(T), 0.16) for T in (512, 1024)),
+    )
+    said = texts(drawn(speed_up, run))
+    assert "flex  2.00 × at 512" in said and "late  0.500 ×" in said
+
+
 def test_several_launches_draw_the_range_of_their_ratios(run_of):
     """Launch by launch: 2, 2.5 and 4 times as fast, never the ratio of medians."""
     times = {"naive": (0.020, 0.030, 0.040), "flex": (0.010, 0.012, 0.010)}

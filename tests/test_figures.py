@@ -101,6 +101,17 @@ def test_a_run_without_ceilings_still_draws_its_points(run_of):
     assert marks(rendered(latency, run).svg) == len(run.cells)
 
 
+def test_without_a_bound_its_strip_says_so_and_nothing_is_said_to_be_shaded(run_of):
+    def bare(header):
+        header["ceilings"] = None
+
+    said = texts(drawn(latency, run_of(sweep(names=("naive",), bound=None), change=bare)))
+    assert said.count("no bound: no ceiling was measured for it") == 2
+    assert not any("Shaded" in words for words in said)
+    bound = texts(drawn(latency, run_of(sweep(names=("naive",)))))
+    assert not any("no bound" in words for words in bound) and any("Shaded" in w for w in bound)
+
+
 def test_every_ok_cell_is_one_mark_and_marks_grow_with_T(run_of):
     run = run_of(sweep(lengths=(128, 1024, 8192)))
     assert marks(rendered(roofline, run).svg) == len(run.cells) == 36

@@ -58,7 +58,7 @@ def draw(run: Run) -> Figure | None:
     rows = rows_of([facet for facet, _ in panels])
     lines_of = {id(facet): lines for facet, lines in panels}
     pen = choose(run, [facet for facet, _ in panels])
-    words = [_words(line) for _, lines in panels for line in lines]
+    words = [_words(line, facet) for facet, lines in panels for line in lines]
     cell_in = LEFT + WIDTH + margin_in(words)
     width = max(len(row) for row in rows) * cell_in
     title = title_line(f"Speed-up over {run.baseline}", run, found, constants(found))
@@ -130,13 +130,22 @@ def _draw_panel(
             at[0].set_gid(f"point-{point.cell}-{point.suite}")
         last, ratio = line.ratios[-1]
         ends.append(
-            End(float(size_of(last.problem, facet.swept)), ratio.times, _words(line), look, name)
+            End(
+                *(float(size_of(last.problem, facet.swept)), ratio.times),
+                *(_words(line, facet), look, name),
+            )
         )
     name_ends(axes, ends)
 
 
-def _words(line: _Line) -> str:
-    return f"{line.series.name}  {plain(line.ratios[-1][1].times)} ×"
+def _words(line: _Line, facet: Facet) -> str:
+    """Its name and last ratio; of a line that ends early the size that this belongs to."""
+    last, ratio = line.ratios[-1]
+    words = f"{line.series.name}  {plain(ratio.times)} ×"
+    size = size_of(last.problem, facet.swept)
+    if isinstance(size, int) and size < max(size_of(p.problem, facet.swept) for p in facet.points):
+        words += f" at {count_name(size)}"
+    return words
 
 
 def _limits(lines: Sequence[_Line]) -> tuple[float, float]:
