@@ -17,7 +17,7 @@ from results.phrases import where
 from results.run import Run
 from results.schema import Cell
 from results.static_findings import STATIC_FINDINGS
-from results.trouble import ceiling_doubt, did_not_run, exhausted, failures, left_out
+from results.trouble import ceiling_doubt, did_not_run, doubted, exhausted, failures, left_out
 from results.units import digits, si_text, time_text
 
 MOST = 7
@@ -142,6 +142,7 @@ def paging(run: Run) -> Finding | None:
 # static run has findings of its own.
 _LEADING: tuple[Callable[[Run], Finding | None], ...] = (
     failures,
+    doubted,
     fastest,
     closest_to_bound,
     causal_saving,

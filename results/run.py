@@ -170,6 +170,8 @@ class Header:
     """What `run.json` says of a run; `kind` is "timed", or "static" where code was only read.
 
     `shard` is "2/5" where it is a part of a sweep; `merged` are the runs that it was made of.
+    `doubts` are brought implementations that were found wrong before the first cell, each with
+    what is wrong, although cells may be right.
     """
 
     run: str
@@ -189,6 +191,7 @@ class Header:
     counts: Mapping[str, int] = field(default_factory=dict)
     shard: str | None = None
     merged: tuple[Part, ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -228,8 +231,9 @@ class Run:
 
     @property
     def trusted_cells(self) -> tuple[Cell, ...]:
-        """The comparable cells of implementations that gave no wrong result in this run."""
+        """The comparable cells of implementations that gave no wrong result, in cells or before."""
         wrong = {cell.implementation for cell in self.cells if cell.status == "wrong"}
+        wrong |= set(self.header.doubts)
         return tuple(c for c in self.comparable_cells if c.implementation not in wrong)
 
     @property

@@ -13,6 +13,9 @@ from impls.interface.attention import Implementation
 from impls.interface.availability import Inability, inability
 from impls.interface.brought import bring
 from impls.interface.first_call import inability_tried_apart
+from impls.interface.rectangular import rectangular_fault
+from results.findings import findings
+from results.store import load_run
 from tests.suite_process import ROOT, Measured, run_suites
 
 KERNELS = """
@@ -40,6 +43,32 @@ def right(q, k, v):
     print("a kernel may print")
     return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
 """
+CAUSAL = """
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+def aligned_left(q, k, v, causal=False):
+    return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+def square(q, k, v, causal=False):
+    return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+square.causal_rectangular = False
+
+def refusing(q, k, v, causal=False):
+    if q.shape != k.shape:
+        raise ValueError("T_q must be T_kv")
+    return square(q, k, v, causal)
+
+def aligned_right(q, k, v, causal=False):
+    T_q, T_kv = q.shape[2], k.shape[2]
+    mask = torch.ones(T_q, T_kv, dtype=torch.bool).tril(T_kv - T_q) if causal else None
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+def without_causal(q, k, v):
+    return scaled_dot_product_attention(q, k, v)
+"""
+TOP_LEFT = "its causal mask is aligned to the top left; the bottom right is wanted: "
 TRIED = "(tried with B=1,T=16,H=2,d_h=64,float32)"
 
 
@@ -112,6 +141,33 @@ def test_what_a_brought_kernel_raises_is_its_error_unless_something_is_lacking(
     assert told == Inability(
         status, (reason.replace("TRIED", TRIED).replace("FILE", str(kernels)),)
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "is_wrong"),
+    [
+        ("aligned_left", True),
+        ("aligned_right", False),
+        ("square", False),
+        ("refusing", False),
+        ("without_causal", False),
+    ],
+)
+def test_causal_that_is_wrong_where_queries_and_keys_differ_is_found(tmp_path, name, is_wrong):
+    """SDPA's is_causal is aligned to the top left: right at every square problem."""
+    (tmp_path / "kernel.py").write_text(CAUSAL)
+    fault = rectangular_fault(bring(f"{tmp_path / 'kernel.py'}:{name}"), "cpu")
+    assert bool(fault) == is_wrong and (not fault or fault.startswith(TOP_LEFT))
+
+
+def test_a_run_says_so_before_its_cells_and_in_its_findings(tmp_path):
+    sizes = ("--problem", "T=33,H=2,d_h=16,causal", "--benchmark-max-time", "0.02")
+    found = run_suites(tmp_path, "--impl", "kernel.py:aligned_left", *sizes, kernel=CAUSAL)
+    assert found.code == 0 and found.statuses()["aligned_left 33"] == "ok"
+    assert "WARNING: aligned_left is wrong for causal T_q ≠ T_kv" in found.output
+    told = findings(load_run(found.folder))[0].sentence
+    assert told.startswith(f"aligned_left is wrong for causal T_q ≠ T_kv ({TOP_LEFT}")
+    assert "python -m impls check --impl kernel.py:aligned_left shows more" in told
 
 
 def test_ours_are_called_here_alone(monkeypatch):

@@ -83,6 +83,16 @@ def test_what_cannot_run_here_is_told_once_with_its_reason(run_of):
     )
 
 
+def test_a_kernel_that_was_found_wrong_before_its_cells_is_told_and_not_praised(run_of):
+    def doubting(header):
+        header["doubts"] = {"mine": "wrong for causal T_q ≠ T_kv (out: off by 2.9): run a check"}
+
+    run = run_of(cell("naive", LONG, 0.5), cell("mine", LONG, 0.1), change=doubting)
+    told = [finding.sentence for finding in findings(run)]
+    assert told[0] == "mine is wrong for causal T_q ≠ T_kv (out: off by 2.9): run a check."
+    assert "mine is the fastest" not in " ".join(told)
+
+
 def test_who_had_no_problem_of_its_own_is_not_told_to_be_unable_to_run_here(run_of):
     """A kernel of decode steps was told not to run here, of a run without a decode step."""
     steps = cell("steps", LONG, status="unsupported", reasons=["T_q=4096: only decode steps"])

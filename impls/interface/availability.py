@@ -52,7 +52,7 @@ def inability(implementation: Implementation, device: str) -> Inability | None:
     can = implementation.capabilities
     if device not in can.devices:
         return _lacks(f"does not run on {device} (only {', '.join(can.devices)})")
-    problem = _tiny_problem(implementation, device)
+    problem = tiny_problem(implementation, device)
     if why := reasons_against(implementation, problem, device):
         return _lacks(*why)
     unable = _tried(implementation, problem, device)
@@ -97,7 +97,7 @@ def _tells_of_a_lack(error: BaseException) -> bool:
     return isinstance(error, ImportError) or any(words in text for words in _NO_DEVICE)
 
 
-def _tiny_problem(implementation: Implementation, device: str) -> Problem:
+def tiny_problem(implementation: Implementation, device: str) -> Problem:
     """The first of some tiny problems that it has nothing against, else the very first."""
     can = implementation.capabilities
     step = can.d_h_multiple_of

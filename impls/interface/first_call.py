@@ -1,4 +1,4 @@
-"""The first call of a brought kernel, in a process of its own: it may end the process it is in.
+"""The first calls of a brought kernel, in a process of its own: one may end the process it is in.
 
 `python -m impls.interface.first_call SOURCE NAME DEVICE FILE` is that process: it writes FILE when
 the call has come back, whatever it gave.
@@ -19,6 +19,7 @@ from impls.interface.attention import Implementation
 from impls.interface.availability import Inability, inability
 from impls.interface.brought import bring, is_brought
 from impls.interface.named_object import file_of
+from impls.interface.rectangular import rectangular_fault
 
 LIMIT_S = 120.0
 _START_S = 60.0
@@ -85,9 +86,11 @@ def _where(stderr: str, file: Path | None) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Call it once, and say by a file that the call came back."""
+    """Call it as it will be called here next, and say by a file that the calls came back."""
     source, name, device, came_back = arguments
-    inability(bring(source, name), device)
+    brought = bring(source, name)
+    if inability(brought, device) is None:
+        rectangular_fault(brought, device)
     Path(came_back).touch()
 
 

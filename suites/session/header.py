@@ -25,7 +25,7 @@ def header(
     machine_key: str,
     ceilings: Mapping[str, Any],
     plan: Iterable[Planned],
-    launches: int = 1,
+    doubts: Mapping[str, str],
 ) -> dict[str, Any]:
     """The header of a new run: environment, ceilings, settings and plan, complete in itself."""
     return {
@@ -53,7 +53,8 @@ def header(
             "inputs": "normal, mean 0, deviation 1, seed 0",
         },
         "shard": str(options.shard) if options.shard else None,
-        "launches": launches,
+        "launches": orders.read().launches,
+        "doubts": dict(doubts),
         "plan": [p.to_json() for p in plan],
         "counts": {},
     }

@@ -31,7 +31,7 @@ from suites.session.sink import params_of
 from suites.session.speeds import probe_speeds
 from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
-from suites.session.trials import Tell, find_unavailable, roofs_of
+from suites.session.trials import Tell, roofs_of, try_each
 
 
 class Session:
@@ -76,7 +76,7 @@ class Session:
             if line:
                 tell(f"WARNING: {line}")
         implementations = list({c.implementation.name: c.implementation for c in cells}.values())
-        self._unavailable = find_unavailable(
+        self._unavailable, doubts = try_each(
             implementations, self.device, tell, self.orders, self.options.compile_limit_s
         )
         if self.orders.is_plan_only:
@@ -114,7 +114,7 @@ class Session:
                 machine_key=key,
                 ceilings=roofs,
                 plan=self.plan.values(),
-                launches=self.orders.launches,
+                doubts=doubts,
             )
         self._n_left = len(self.plan)
         self._write_run()

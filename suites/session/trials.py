@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from impls.interface.attention import Implementation
 from impls.interface.availability import inability
 from impls.interface.brought import is_brought
 from impls.interface.first_call import inability_tried_apart
+from impls.interface.rectangular import rectangular_fault
 from suites.measure.ceilings import ceilings_for
 from suites.session import torch_state
 from suites.session.options import Options
 from suites.session.orders import Orders
 
 Tell = Callable[[str], None]
+
+
+def try_each(
+    implementations: Sequence[Implementation],
+    device: str,
+    tell: Tell,
+    orders: Orders,
+    limit_s: float,
+) -> tuple[dict[str, tuple[str, list[str]]], dict[str, str]]:
+    """Which cannot be measured, and which are wrong before they are: see the two below."""
+    unavailable = find_unavailable(implementations, device, tell, orders, limit_s)
+    able = [i for i in implementations if i.name not in unavailable]
+    return unavailable, find_doubts(able, device, tell, orders)
 
 
 def find_unavailable(
@@ -54,6 +68,29 @@ def find_unavailable(
         torch_state.put_back(before)
         if (took := time.monotonic() - started) > 2:
             tell(f"{name}: tried once ({took:.0f} s)")
+    return found
+
+
+def find_doubts(
+    implementations: Iterable[Implementation], device: str, tell: Tell, orders: Orders
+) -> dict[str, str]:
+    """What is wrong, by name, with brought kernels that run: causal where T_q ≠ T_kv.
+
+    Their cells are proven each for itself; a sweep may have none that would show it.
+    """
+    found: dict[str, str] = {}
+    for one in filter(is_brought, implementations):
+        before = torch_state.read()
+        with orders.trying(one.name, "availability"):
+            why = rectangular_fault(one, device)
+        torch_state.put_back(before)
+        if why is None:
+            continue
+        found[one.name] = (
+            f"wrong for causal T_q ≠ T_kv ({why}): python -m impls check --impl {one.source} shows "
+            "more; one for T_q = T_kv alone says so by its attribute causal_rectangular = False"
+        )
+        tell(f"WARNING: {one.name} is {found[one.name]}")
     return found
 
 
