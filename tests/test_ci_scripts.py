@@ -51,38 +51,24 @@ def call(python, script, *arguments, **environment):
     return done, told, summary.read_text() if summary.exists() else ""
 
 
-def test_launches_take_turns_and_the_comment_is_there_whatever_the_verdict(python, repository):
-    words = ("HEAD", "out", "--repo", str(repository), "--impl", "old:f")
-    done, told, summary = call(python, "ab.sh", *words, LAUNCHES="4", CODE="1")
+def test_the_comment_is_there_whatever_the_verdict_and_that_is_the_code(python):
+    build = ("--repo", "kernel", "--build", "pip install -e .", "--impl", "my:f")
+    done, told, summary = call(python, "ab.sh", "HEAD^1", "out", *build, CODE="1")
     assert done.returncode == 1, done.stderr
-    *runs, gate = told
-    assert [run.rsplit("/", 1)[1] for run in runs] == ["base", "head", "head", "base"] * 2
-    assert all(run.startswith("-m suites run --budget smoke --impl old:f ") for run in runs)
-    assert gate.startswith("-m results gate ") and "--github" not in gate
+    (asked,) = told
+    assert asked.startswith("-P -m suites ab HEAD^1 --slower-only --time-limit 8m ")
+    assert asked.endswith(" ".join(build)) and "--github" not in asked
     out = python.parent / "out"
     assert {"comment.md", "junit.xml", "metrics.txt"} <= {path.name for path in out.iterdir()}
     assert summary == "GPU time: not measured\n"
-    trees = ["git", "-C", str(repository), "worktree", "list"]
-    assert subprocess.check_output(trees, text=True).count("\n") == 1
 
 
-def test_each_side_is_built_and_imported_from_its_own_files(python, repository):
-    build = f"cat old.py >> {python.parent}/built"
-    words = ("HEAD", "out", "--repo", str(repository), "--build", build)
-    paths = {"LAUNCHES": "1", "NOTE": "PYTHONPATH"}
-    done, told, _ = call(python, "ab.sh", *words, GITHUB_ACTIONS="true", **paths)
+def test_this_checkout_measures_wherever_it_is_typed(python):
+    paths = {"TIME_LIMIT": "20m", "NOTE": "PYTHONPATH", "GITHUB_ACTIONS": "true"}
+    done, told, _ = call(python, "ab.sh", "main", "out", **paths)
     assert done.returncode == 0, done.stderr
-    assert (python.parent / "built").read_text() == "was = 1\nis_now = 2\n"
-    noted = [line for line in told if line.startswith("PYTHONPATH=")]
-    assert [str(repository) in line for line in noted[:2]] == [False, True]
-    assert all(line.startswith(f"PYTHONPATH={ROOT}:") for line in noted[:2])
-    assert "--github" in told[-1]
-
-
-def test_wrong_usage_ends_it_before_anything_is_judged(python, repository):
-    words = ("HEAD", "out", "--repo", str(repository))
-    done, told, _ = call(python, "ab.sh", *words, CODE="2")
-    assert done.returncode == 2 and len(told) == 1
+    assert told[0] == f"PYTHONPATH={ROOT}"
+    assert "--time-limit 20m" in told[1] and told[1].endswith("--github")
 
 
 def test_a_kernel_that_does_not_compile_is_left_to_the_gate(python):
