@@ -6,7 +6,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install borrowed bench check test test-all numbers another-triton lock clean
+.PHONY: help install borrowed bench gpu check test test-all numbers another-triton lock clean
 
 BUDGET ?= quick
 PYTHON := $(or $(PY),.venv/bin/python)
@@ -65,6 +65,10 @@ bench: $(READY) ## measure and report (BUDGET=quick|default|full|smoke, PY=pytho
 	@status=0; $(PYTHON) -m pytest suites --budget $(BUDGET) $(ARGS) || status=$$?; \
 	[ $$status -le 1 ] || exit $$status; \
 	$(PYTHON) -m reports && exit $$status
+
+# Seven phases in eight minutes, each on disk before the next; DRY=1 on a CPU, under four.
+gpu: $(READY) ## everything a GPU can tell in 8 minutes (DRY=1 on a CPU, MINUTES=N, ARGS=…)
+	$(PYTHON) -m suites gpu $(if $(DRY),--dry) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 # The lock chooses pyright's version; without this every check asks the index for a newer one.
 check: export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1

@@ -14,6 +14,7 @@ from suites.ab import command as turns
 from suites.ab.arguments import AB_HELP, BISECT_HELP
 from suites.calibrate import command as calibration
 from suites.doctor import command as doctor
+from suites.gpu_day import command as gpu_day
 from suites.supervisor import command as supervised
 
 _CEILINGS = """examples:
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return bisecting.bisect(given[1:])
     if given[:1] == ["calibrate"]:
         return calibration.calibrate(given[1:])
+    if given[:1] == ["gpu"]:
+        return gpu_day.gpu(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m suites",
         description="Measure this machine, and read kernels compiled for others.",
@@ -55,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("ab", help=AB_HELP)
     commands.add_parser("bisect", help=BISECT_HELP)
     commands.add_parser("calibrate", help=calibration.HELP)
+    commands.add_parser("gpu", help=gpu_day.HELP)
     _add_ceilings(commands)
     _add_static(commands)
     _add_doctor(commands)

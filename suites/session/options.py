@@ -52,6 +52,7 @@ def add(parser: Any) -> None:
         help="how far up the ladders of sizes: about two minutes (quick), a quarter of an hour "
         "(default, all sweeps), hours; a bench file that is named is measured in any",
     )
+    option("--seconds", type=float, metavar="S", help="of cells, in place of the budget's own")
     option("--cache", default=None, choices=CACHES, help="default: cold on CUDA, hot on a CPU")
     option("--flop-convention", default="exact", choices=CONVENTIONS, help="fa: causal is half")
     option(
@@ -87,6 +88,12 @@ class Options:
     store: Path
     min_samples: int | None
     max_time_s: float | None
+    seconds: float | None = None
+
+    @property
+    def planned_s(self) -> float:
+        """Seconds of cells that a plan has room for."""
+        return BUDGETS[self.budget] if self.seconds is None else self.seconds
 
     def sizes(self, dtype: str) -> list[Problem] | None:
         """The problems the user gave, at `dtype` where they name none; None: the built-in ones."""
@@ -116,6 +123,8 @@ def read(config: Any) -> Options:
         raise ValueError(
             f"--compile-limit {get('--compile-limit')}: give seconds, above 0 and at most {_DAY_S}"
         )
+    if get("--seconds") is not None and not 0 < get("--seconds") <= _DAY_S:
+        raise ValueError(f"--seconds {get('--seconds')}: above 0 and at most {_DAY_S}")
     if "benchmark_timer" in vars(config.option) and _is_given(config, "--benchmark-timer"):
         raise ValueError("--benchmark-timer is refused: the clock is part of what a cell is")
     baseline = get("--baseline")
@@ -137,6 +146,7 @@ def read(config: Any) -> Options:
         store=store_folder(get("--store")),
         min_samples=_given(config, "--benchmark-min-rounds", int),
         max_time_s=_given(config, "--benchmark-max-time", float),
+        seconds=get("--seconds"),
     )
 
 

@@ -24,7 +24,7 @@ from suites.session.dealing import part_of
 from suites.session.header import header
 from suites.session.looks import Looks, Sink
 from suites.session.memory_needed import asked_for, shortage
-from suites.session.options import BUDGETS, Options
+from suites.session.options import Options
 from suites.session.plan import Budget, Planned, decide
 from suites.session.resume import Resumed
 from suites.session.sink import params_of
@@ -233,7 +233,7 @@ class Session:
             usable, self.device, dtypes, lambda: device.synchronize(self.device), self.orders
         )
         torch_state.put_back(before)
-        budget = Budget.of(self.options.budget, BUDGETS[self.options.budget])
+        budget = Budget.of(self.options.budget, self.options.planned_s)
         plan = decide(
             cells,
             speeds,
@@ -250,7 +250,7 @@ class Session:
             # One run, one way of measuring: whatever is asked for now.
             was = self.resumed.header["settings"]
             return Settings(**{f.name: was[f.name] for f in fields(Settings) if f.name in was})
-        budget = Budget.of(self.options.budget, BUDGETS[self.options.budget])
+        budget = Budget.of(self.options.budget, self.options.planned_s)
         limits: dict[str, Any] = {"budget_s": self.options.max_time_s or budget.sampling_s}
         if self.options.min_samples:
             least = self.options.min_samples

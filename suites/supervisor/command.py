@@ -43,6 +43,9 @@ def run(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
     parser = _parser("run", "[SUITE …] [options of pytest suites]", RUN_HELP, _RUN)
     parser.add_argument("--plan", action="store_true", help="list the cells, measure nothing")
     parser.add_argument("--json", action="store_true", help="with --plan: the cells as JSON")
+    parser.add_argument(
+        "--once", action="store_true", help="no further looks at short cells: room for more cells"
+    )
     _add_common(parser)
     suites, rest = leading(arguments)
     options, passed_on = parser.parse_known_args(rest)
@@ -203,6 +206,7 @@ def _request(
         launches=options.launches,
         cell_limit_s=options.cell_limit,
         retry=getattr(options, "retry", False),
+        looks_again=not getattr(options, "once", False),
         command=tuple(child),
     )
 
