@@ -11,7 +11,7 @@ T_Q, T_KV = 5, 9
 
 
 def rectangular_fault(implementation: Implementation, device: str) -> str | None:
-    """What is wrong with causal at 5 queries and 9 keys; None where it is right or not claimed.
+    """What is wrong with causal at 5 queries and 9 keys; None where right or not claimed.
 
     Of an implementation that is available on `device`. The usual fault is another alignment of the
     mask than to the bottom right. One that raises has refused, and measured nothing else instead.
