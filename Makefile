@@ -6,7 +6,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install borrowed bench gpu check test test-all numbers another-triton lock clean
+.PHONY: help install borrowed bench gpu check test test-all numbers another-triton cpu-rivals lock clean
 
 BUDGET ?= quick
 PYTHON := $(or $(PY),.venv/bin/python)
@@ -100,6 +100,13 @@ another-triton: ## the Triton kernels' tests with another Triton (TRITON=3.6.0 N
 	build/triton/bin/python -m pip install --disable-pip-version-check -q -r requirements.lock
 	build/triton/bin/python -m pip install --disable-pip-version-check -q "triton==$(TRITON)" "numpy$(NUMPY)"
 	build/triton/bin/python -m pytest $(BESIDE) tests/test_triton_*.py $(ARGS)
+
+RIVALS := build/cpu-rivals/bin/python
+
+cpu-rivals: ## ONNX Runtime and OpenVINO, installed apart, against float64 (minutes)
+	@( $(call make_venv,build/cpu-rivals) )
+	$(RIVALS) -m pip install --disable-pip-version-check -q -r requirements.lock '.[cpu-rivals]'
+	$(RIVALS) -m pytest $(BESIDE) tests/cpu_rivals.py $(ARGS)
 
 lock: ## make requirements.lock anew from pyproject.toml's ranges
 	@( $(call make_venv,build/lock) )

@@ -68,7 +68,7 @@ def _operator(is_float32: bool, has_equal_heads: bool, causal: bool, has_softcap
 def _against(operator: str, T_q: int, T_kv: int, d_h: int, d_v: int) -> list[str]:
     """What an operator lacks, as ONNX Runtime 1.32 says when it is called."""
     if operator == _FULL:
-        return ["d_h=1 is not supported: its results are wrong"] if d_h == 1 else []
+        return []
     reasons = []
     if T_q != T_kv:
         reasons.append(f"{operator} with T_q={T_q} and T_kv={T_kv}: only T_q = T_kv")

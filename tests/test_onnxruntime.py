@@ -128,6 +128,7 @@ def judged(text: str, **arguments: Any):
     ("text", "operator"),
     [
         ("B=2,T_q=17,T_kv=33,H=3,d_h=40,d_v=24", "MultiHeadAttention"),
+        ("T=17,H=2,d_h=1", "MultiHeadAttention"),
         ("B=2,T=17,H=3,d_h=40,bthd", "MultiHeadAttention"),
         ("B=2,T=17,H=3,d_h=40,packed", "MultiHeadAttention"),
         ("B=2,T=63,H=6,H_kv=2,d_h=40", "GroupQueryAttention"),
@@ -179,7 +180,6 @@ def test_the_result_is_written_into_memory_of_torch_and_a_session_is_made_once()
         ("T_q=5,T_kv=33,H=2,d_h=64", ("softcap",), "with T_q=5 and T_kv=33: only T_q = T_kv"),
         ("T=17,H=2,d_h=31,causal", (), "d_h=31 is not a multiple of 8"),
         ("T=17,H=2,d_h=64,d_v=32,causal", (), "d_v=32 differs from d_h=64"),
-        ("T=17,H=2,d_h=1", (), "d_h=1 is not supported: its results are wrong"),
         ("T=17,H=2,d_h=64,bfloat16", (), "dtype bfloat16 is not supported"),
         ("T=17,H=2,d_h=64", ("lse",), "lse is not supported"),
         ("T=17,H=2,d_h=64", ("mask",), "mask is not supported"),

@@ -80,12 +80,13 @@ def test_ci_runs_the_two_commands():
     nightly = (ROOT / ".github/workflows/nightly.yml").read_text(encoding="utf-8")
     assert "make test-all" in nightly
     assert "make another-triton TRITON=3.6.0 NUMPY='<2.4'" in nightly
+    assert "make cpu-rivals" in nightly
 
 
 def test_tests_run_side_by_side_and_measuring_never_does():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     started = [line for line in makefile.splitlines() if "-m pytest" in line]
-    assert len(started) == 4
+    assert len(started) == 5
     assert all((" suites " in line) != ("$(BESIDE)" in line) for line in started)
     options = PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
     assert not [word for word in options if word.startswith(("-n", "--numprocesses", "--dist"))]

@@ -1,0 +1,65 @@
+"""The CPU rivals as they are installed, against float64: `make cpu-rivals` runs this file.
+
+No default test collects it: there, `test_onnxruntime.py` and `test_openvino.py` drive the adapters
+through stand-ins.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from impls import onnxruntime_attention, openvino_sdpa
+from impls.interface.attention import attend
+from impls.interface.availability import availability
+from impls.interface.check import Check, check_output
+from impls.interface.conformance import conformance
+from impls.interface.inputs import make_inputs
+from impls.interface.problem import Problem
+from impls.interface.reference import reference
+
+RIVALS = [onnxruntime_attention.onnxruntime, openvino_sdpa.openvino_sdpa]
+
+
+def judged(rival, text: str) -> Check:
+    problem = Problem.parse(text)
+    inputs = make_inputs(problem, "cpu")
+    with torch.no_grad():
+        out, _ = attend(rival, inputs.q, inputs.k, inputs.v, causal=problem.causal)
+    return check_output(out, None, None, reference(inputs, problem))
+
+
+@pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.name)
+def test_a_rival_is_right_wherever_it_says_that_it_is(rival):
+    assert availability(rival, "cpu") == []
+    found = conformance(rival, "cpu")
+    assert found.ok, [(o.case, o.ask, o.reasons) for o in found.of("wrong")]
+    assert len(found.of("passed")) > 90
+
+
+@pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.name)
+@pytest.mark.parametrize("text", ["T=1031,H=2,d_h=64", "T=1031,H=4,H_kv=2,d_h=64,causal"])
+def test_a_rival_is_right_with_two_threads(rival, text):
+    torch.set_num_threads(2)
+    try:
+        check = judged(rival, text)
+    finally:
+        torch.set_num_threads(1)
+    assert check.ok, check.reasons
+
+
+def test_openvino_in_bfloat16_is_told_wrong_of_float32(monkeypatch):
+    """Without its hint it takes bfloat16 where the CPU has it, here it is told to anywhere."""
+    import openvino  # pyright: ignore[reportMissingImports]  # an extra, not in the lock
+
+    class Core(openvino.Core):
+        def compile_model(self, model, device, settings):
+            hasty = settings | {"INFERENCE_PRECISION_HINT": "bf16"}
+            return super().compile_model(model, device, hasty)
+
+    monkeypatch.setattr(openvino, "Core", Core)
+    openvino_sdpa._request.cache_clear()
+    try:
+        assert not judged(openvino_sdpa.openvino_sdpa, "T=257,H=2,d_h=64").ok
+    finally:
+        openvino_sdpa._request.cache_clear()
