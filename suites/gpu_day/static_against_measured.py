@@ -24,7 +24,7 @@ _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 def beside(
     profiles: Sequence[Mapping[str, Any]], cells: Sequence[Mapping[str, Any]], peak: float | None
 ) -> list[dict[str, Any]]:
-    """A line for each kernel whose products go through matrix units: bound, measured, or why not.
+    """A line for each kernel on matrix units: its bound and what it reached, or why not.
 
     `peak` is the device's published FLOP/s of 16-bit products.
     """
