@@ -76,6 +76,11 @@
     const isOther = ratio >= 0 && !form.baseline.selectedOptions[0].defaultSelected;
     said.textContent = `${kept.length} of ${rows.length} rows`
       + (isOther ? `; ratios to ${form.baseline.value}, but findings and figures as the run has them` : "");
+    for (const note of all(".against")) {
+      note.hidden = !isOther;
+      note.textContent = `Drawn against the run's baseline, not ${form.baseline?.value}: `
+        + `python -m reports RUN --baseline ${form.baseline?.value} draws it against that.`;
+    }
     for (const part of all("[data-of]")) part.classList.toggle("off", hidden.has(part.dataset.of));
     for (const button of owners) button.setAttribute("aria-pressed", !hidden.has(button.value));
   };

@@ -88,6 +88,12 @@ def test_ratios_follow_the_baseline(page):
         if f != "–"
     ]
     assert set(flagged) == {"–"}
+    # The figure cannot follow, and says so; at the run's own there is nothing to say.
+    said = "document.querySelector('#figure-speed_up .against')"
+    assert "not chunked" in page.ask(f"{said}.innerText") and not page.ask(f"{said}.hidden")
+    choose(page, "baseline", "naive")
+    assert page.ask(f"{said}.hidden")
+    choose(page, "baseline", "chunked")
     # Back at the run's own baseline every ratio is as it was written.
     page.ask("document.querySelector('.filters button').click()")
     choose(page, "baseline", "naive")

@@ -61,6 +61,25 @@ def test_print_has_everything_but_what_is_pressed(page):
     assert box >= table - 1
 
 
+def test_no_page_is_wider_than_the_paper(browser, tmp_path):
+    """A4 at 96 dots an inch, less its margins; words stay whole where they can."""
+    for day in range(1, 9):
+        write_side(tmp_path / "runs", noisy(1, seed=day), day=day)
+    store = ["--store", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert main(["compare", "20261201", "20261202", *store]) == 0
+    assert main(["history", *store]) == 0 and main(store) == 0
+    pages = sorted((tmp_path / "out").rglob("*.html"))
+    assert [page.name for page in pages] == ["report.html", "comparison.html", "history.html"]
+    browser.media("print")
+    browser.size(718)
+    try:
+        for page in pages:
+            browser.open(page)
+            assert browser.ask("document.documentElement.scrollWidth") == 718, page.name
+    finally:
+        browser.media()
+
+
 def violations(page) -> list[str]:
     """What axe-core finds wrong, by rule and place."""
     spec = importlib.util.find_spec("axe_core_python")

@@ -265,3 +265,16 @@ def test_ceilings_that_were_measured_beside_others_say_so(default_page, tmp_path
     told = "the machine was contended"
     text = page_of(load_run(write_run(tmp_path / "runs", change=contend)))
     assert told in text and told not in default_page
+
+
+def test_flags_are_explained_under_the_table_that_has_them(tmp_path):
+    """Once each with its rows, and none that no row has."""
+    sizes = [Problem.parse(f"T={T},H=8,d_h=64") for T in (64, 128, 256)]
+    flags = (["low_n"], ["low_n", "host_bound"], [])
+    records = [cell("naive", p, 0.1, flags=own) for p, own in zip(sizes, flags, strict=True)]
+    text = page(load_run(write_run(tmp_path, records=records)), [])
+    below = text[text.index("</tbody>", text.index('id="cells"')) :]
+    below = below[: below.index("</section>")]
+    assert "low_n (2 rows): fewer than ten samples before the budget ended" in below
+    assert "host_bound (1 row): launching took longer than the work" in below
+    assert "near_floor" not in below
