@@ -16,7 +16,7 @@ comparable or missing, 5 broken or nothing compared; 130 Ctrl-C, 143 SIGTERM: --
 _AB = f"""examples:
   python -m suites ab HEAD~1
   python -m suites ab main --repo ~/mylib --build "pip install -e ." --impl mylib:attention
-  python -m suites ab --env-a python3 --env-b /opt/newer/bin/python --time-limit 15m
+  python -m suites ab --env-a python3 --env-b ~/newer/bin/python --time-limit 15m
   python -m suites ab --impl-a naive --impl-b chunked --problem "T=512,H=8,d_h=64,causal"
 
 Options of `pytest suites` choose what is measured (--impl, --problem, --passes, --dtype …; paths
