@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_comparison(found: Compared, out: Path) -> list[str]:
-    """Write comparison.html, .md, .csv and the figure into `out` → their paths, the page first."""
+    """Write page, Markdown, CSV and figure into `out` → their paths, the page first."""
     from reports import comparison_figure
     from reports.comparison_page import comparison_page
     from reports.figures import render

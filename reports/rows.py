@@ -46,7 +46,7 @@ def has_row(cell: Cell) -> bool:
 
 
 def worst_first(cells: Iterable[Cell]) -> list[Cell]:
-    """Those with a row: failures, the flagged, then the others by how little of the bound is kept.
+    """Those with a row: failures, the flagged, the others by how little of the bound is kept.
 
     What has no bound stands after what has one; equals are in reading order.
     """

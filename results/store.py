@@ -69,7 +69,7 @@ def without_parts(summaries: Iterable[RunSummary]) -> list[RunSummary]:
 
 
 def summarize(path: Path) -> RunSummary:
-    """What a list shows of one run, without its plan, which takes twenty times as long to read.
+    """What a list shows of one run; its plan, which takes twenty times as long, is not read.
 
     The counts of a finished one are taken from its header.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from impls.interface.problem import Problem
 from reports.figures import Drawn, drawing_rules, render
@@ -42,6 +43,13 @@ def rendered(module, run: Run) -> Drawn:
 def texts(figure: Figure) -> list[str]:
     everything = [t for axes in figure.axes for t in axes.texts] + list(figure.texts)
     return [text.get_text() for text in everything]
+
+
+def title_of(axes) -> Text:
+    """The title over the left edge of a panel."""
+    words = axes.get_title(loc="left")
+    texts_of = (child for child in axes.get_children() if isinstance(child, Text))
+    return next(text for text in texts_of if text.get_text() == words)
 
 
 def tick_texts(axis) -> list[str]:

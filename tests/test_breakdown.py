@@ -20,7 +20,7 @@ from results.layer_parts import breakdowns
 from results.phrases import where
 from results.store import load_run
 from suites import bench_layer
-from tests.drawn_run import drawn, rendered
+from tests.drawn_run import drawn, rendered, title_of
 from tests.fake_cells import cell
 
 BASE = LayerShape(d_model=512, H=8, is_causal=False)
@@ -195,7 +195,7 @@ def test_no_number_is_struck_through_and_no_mark_stands_in_a_title(run_of):
         share = np.asarray(lines[f"flop-0-{x}"].get_ydata())[0]
         y = axes.transData.transform((x, share))[1]
         assert not box.y0 < y < box.y1, text.get_text()
-    mark, title = lines["crossing-0"], axes._left_title.get_window_extent()
+    mark, title = lines["crossing-0"], title_of(axes).get_window_extent()
     assert mark.get_window_extent().y1 <= title.y0
 
 

@@ -13,7 +13,7 @@ from reports.figures.distribution import strip_of
 from reports.figures.error_speed import times_naive
 from reports.figures.winners import contests
 from results.store import load_run
-from tests.drawn_run import drawn, marks, rendered, texts
+from tests.drawn_run import drawn, marks, rendered, texts, title_of
 from tests.fake_cells import check_record, timing_record
 from tests.fake_run import cell
 
@@ -128,7 +128,7 @@ def test_titles_of_narrow_maps_do_not_touch(run_of):
     ]
     figure = drawn(winners, run_of(*rows))
     figure.canvas.draw()
-    first, second = (axes._left_title.get_window_extent() for axes in figure.axes)
+    first, second = (title_of(axes).get_window_extent() for axes in figure.axes)
     assert first.y0 == second.y0 and first.x1 < second.x0
 
 

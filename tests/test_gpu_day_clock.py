@@ -85,7 +85,9 @@ def test_a_flush_that_leaves_the_cache_full_is_found(host):
     cuda = CachingCuda(host)
     cuda.l2_bytes = L2_BYTES
     real = cuda.flush_buffer
-    cuda.flush_buffer = lambda n: real(n) if n < L2_BYTES else (lambda: None, lambda: None)
+    cuda.flush_buffer = lambda n_bytes: (
+        real(n_bytes) if n_bytes < L2_BYTES else (lambda: None, lambda: None)
+    )
     assert wrong_on(cuda) == ["hot against cold"]
 
 

@@ -102,10 +102,12 @@ def _draw_panel(axes: Axes, trend: Trend, machine: Machine, limits: tuple[float,
 def _name(axes: Axes, trend: Trend, problem: Sequence[str]) -> None:
     """Above the panel who, what, and the level now with the last change."""
     lines = [trend.name.split(" ")[0], *problem, quantity(trend.points[-1].level_s, "s")]
-    for n, words in enumerate(reversed(lines)):
-        text = axes.annotate(words, (0, 1), (0, 72 * (0.06 + _LINE * n)), **_ABOVE)
-        text.set(fontsize=8, color=GREY if n == 0 else "black")
-    text.set(fontsize=8.5, fontweight="bold")
+    above = [
+        axes.annotate(words, (0, 1), (0, 72 * (0.06 + _LINE * n)), fontsize=8, **_ABOVE)
+        for n, words in enumerate(reversed(lines))
+    ]
+    above[0].set_color(GREY)
+    above[-1].set(fontsize=8.5, fontweight="bold")
     if trend.changes:
         last = trend.changes[-1]
         more = f" (+{len(trend.changes) - 1})" if len(trend.changes) > 1 else ""

@@ -234,7 +234,7 @@ def _step_flop(cell: Cell) -> int:
 
 
 def whole_s(cell: Cell, is_first: bool, speeds: Speeds, budget: Budget) -> float:
-    """Seconds a cell will take, with its problem's inputs and answers where it `is_first` of it."""
+    """Seconds a cell will take, with inputs and answers where it `is_first` of its problem."""
     if not is_first:
         return _estimate(cell, speeds, budget)
     is_looked_at = _is_looked_at_again(cell, _call_s(cell, speeds))
