@@ -17,6 +17,7 @@ from impls.interface.conformance import conformance
 from impls.interface.inputs import make_inputs
 from impls.interface.problem import Problem
 from impls.interface.reference import reference
+from tests.layers import SHAPES, layer_of, tokens
 
 RIVALS = [onnxruntime_attention.onnxruntime, openvino_sdpa.openvino_sdpa]
 
@@ -46,6 +47,18 @@ def test_a_rival_is_right_with_two_threads(rival, text):
     finally:
         torch.set_num_threads(1)
     assert check.ok, check.reasons
+
+
+@pytest.mark.parametrize("name", ["single-head", "MHA", "GQA", "MQA", "MLA"])
+def test_openvino_decodes_in_steps_what_one_full_pass_gives(name):
+    x = tokens(2, 9, SHAPES[name].d_model, dtype=torch.float32)
+    layers = [
+        layer_of(SHAPES[name], one, torch.float32) for one in ("naive", openvino_sdpa.openvino_sdpa)
+    ]
+    with torch.no_grad():
+        expected, cache = layers[0](x), layers[1].new_cache(2, 12)
+        found = torch.cat([layers[1](part, cache=cache) for part in x.split((5, 1, 3), 1)], 1)
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
 
 
 def test_openvino_in_bfloat16_is_told_wrong_of_float32(monkeypatch):

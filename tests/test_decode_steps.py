@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impls.interface.attention import Unsupported, reasons_against
+from impls.interface.availability import availability
 from impls.interface.check import poisoned_empty
 from impls.interface.layer_cost import decode_problem
 from impls.interface.layer_shape import LayerShape
@@ -19,7 +20,8 @@ from tests.layers import SHAPES, close, decoding, layer_of, tokens
 pytestmark = pytest.mark.filterwarnings("ignore:d_model=.*is below 16")
 
 
-EAGER = [one for one in decoding() if not one.needs_compiler]
+# Rivals that are installed apart decode in `cpu_rivals.py`.
+EAGER = [one for one in decoding() if not one.needs_compiler and not availability(one, "cpu")]
 COMPILED = [one for one in decoding() if one.needs_compiler]
 
 
