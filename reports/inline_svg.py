@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -35,7 +36,7 @@ def inline_svg(drawn: Drawn, marks: Mapping[str, Mark], owners: Sequence[str] = 
     size = re.match(r'<svg[^>]*?width="([\d.]+)pt"[^>]*?viewBox="([^"]+)"[^>]*>', svg)
     assert size is not None
     body = _with_marks(svg[size.end() :], drawn.name, marks, owners)
-    body = _short_ids(_smaller(body), drawn.name)
+    body = _classed(_short_ids(_smaller(body), drawn.name), drawn.name)
     label = escape(f"{drawn.title}: {drawn.alternative}")
     # matplotlib's points are 1/72 inch, the page's pixels 1/96.
     width_px = round(float(size.group(1)) * 4 / 3)
@@ -87,8 +88,22 @@ def _short_ids(svg: str, name: str) -> str:
     return re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + numbers[m[2]], svg)
 
 
+def _classed(svg: str, name: str) -> str:
+    """A style that several elements have, said once, under a class of this figure's own."""
+    counted = Counter(re.findall(r' style="([^"]*)"', svg))
+    shared = [style for style, n in counted.items() if n > 2]
+    classes = {style: f"{name}_{i}" for i, style in enumerate(shared)}
+
+    def classed(match: re.Match[str]) -> str:
+        known = classes.get(match.group(1))
+        return f' class="{known}"' if known else match.group()
+
+    rules = "".join(f".{known}{{{style}}}" for style, known in classes.items())
+    return f"<style>{rules}</style>" + re.sub(r' style="([^"]*)"', classed, svg)
+
+
 def marked_points(drawn: Drawn) -> set[str]:
-    """The ids of the points that a figure draws, "point-<cell>-<suite>"."""
+    """The ids of the points that a figure draws, see `reports.points.mark_of`."""
     return {match.group(1) for match in re.finditer(_point_pattern(drawn.name), drawn.svg)}
 
 
@@ -116,17 +131,12 @@ def _with_marks(svg: str, name: str, marks: Mapping[str, Mark], owners: Sequence
     return re.sub(rf'<g id="{owner_pattern(name)}">', lambda m: f"<g{owned(m.group(1))}>", svg)
 
 
-def marks_of(found: Sequence[Point], row_of: Mapping[tuple[str, str], int]) -> dict[str, Mark]:
+def marks_of(found: Sequence[Point], row_of: Mapping[str, int]) -> dict[str, Mark]:
     """The mark of each point by its id: who, on what, the time and the part of the bound.
 
-    `row_of`: the number of the table's row by cell and suite.
+    `row_of`: the number of the table's row by that id.
     """
-    return {
-        f"point-{p.cell}-{p.suite}": Mark(
-            _words(p), p.implementation, row_of.get((p.cell, p.suite))
-        )
-        for p in found
-    }
+    return {p.mark: Mark(_words(p), p.implementation, row_of.get(p.mark)) for p in found}
 
 
 def _words(p: Point) -> str:

@@ -16,7 +16,7 @@ from reports.figures import Drawn
 from reports.inline_svg import Mark, inline_svg, marked_points, marks_of
 from reports.next_steps import repeat_lines
 from reports.page_rows import CELL_FIELDS, cell_rows, choices
-from reports.points import points
+from reports.points import mark_of, points
 from reports.rows import html_rows, left_out, reasons, status_counts
 from reports.style import CLOCK_NAMES, LEVEL_NAMES, looks, plural, quantity
 from results.disturbance import disturbance
@@ -51,7 +51,10 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
     drawn, _ = points(run.cells)
     row_of = {cell.key: number for number, cell in enumerate(cells, start=1)}
     # A point stands for several launches: the row of the first is its row.
-    first = {(c.cell, c.suite): row_of[c.key] for c in sorted(cells, key=lambda c: -c.launch)}
+    first = {
+        mark_of(c.cell, c.suite, c.series): row_of[c.key]
+        for c in sorted(cells, key=lambda c: -c.launch)
+    }
     looked = looks(point.implementation for point in drawn)
     owners = sorted(looked)
     return template(TEMPLATE).render(
@@ -138,7 +141,7 @@ def told(
     drawn = {figure.name: marked_points(figure) for figure in figures}
     result: list[Told] = []
     for one in found:
-        ids = {f"point-{cell}-{suite}" for cell, _, suite, _ in one.cells}
+        ids = {mark_of(cell, suite, series) for cell, _, suite, series in one.cells}
         asked = {suite for _, _, suite, _ in one.cells}
 
         def fitness(

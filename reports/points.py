@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -40,6 +41,11 @@ class Point:
     binds: str | None
 
     @property
+    def mark(self) -> str:
+        """The id of its mark in the figures."""
+        return mark_of(self.cell, self.suite, self.series)
+
+    @property
     def flop_per_s(self) -> float:
         """Useful FLOP/s: the numerator is the problem's, the same for every implementation."""
         return self.flop / self.time_s
@@ -58,6 +64,11 @@ class Point:
     def share(self) -> float | None:
         """The part of the bound that was reached: 1 is at the bound."""
         return None if self.bound_s is None else self.bound_s / self.time_s
+
+
+def mark_of(cell: str, suite: str, series: str) -> str:
+    """The id of the mark of a row: two series of a suite may share a cell."""
+    return f"point-{cell}-{suite}-s{zlib.crc32(series.encode()):x}"
 
 
 @dataclass(frozen=True)

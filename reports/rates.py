@@ -130,7 +130,7 @@ def _draw_line(axes: Axes, line: Line, size: Callable[[Problem], int]) -> None:
             markeredgewidth=1.2 if point.flags else 0.6,
             linestyle="none",
             zorder=4,
-            gid=f"point-{point.cell}-{point.suite}",
+            gid=point.mark,
         )
 
 

@@ -218,7 +218,7 @@ def _line(
             linestyle="none",
             clip_on=False,
             zorder=4,
-            gid=f"point-{point.cell}-{point.suite}",
+            gid=point.mark,
         )
 
 

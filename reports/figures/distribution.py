@@ -18,6 +18,7 @@ from reports.axes import (
     panel,
 )
 from reports.owners import part_of
+from reports.points import mark_of
 from reports.style import GREY, PALE, Look, count_name, looks, plural, quantity
 from reports.sweep_figure import device_line
 from results.phrases import DTYPE_NAMES
@@ -109,7 +110,8 @@ def _draw_strip(axes: Axes, y: int, strip: Strip, own: Look, limits: tuple[float
     low, high = within(strip.quartile), within(strip.upper_quartile)
     bars = axes.barh(y, high - low, left=low, height=0.5, zorder=4, clip_on=False)
     bars[0].set(
-        gid=f"point-{cell.cell}-{cell.suite}", facecolor="white" if cell.flags else own.colour
+        gid=mark_of(cell.cell, cell.suite, cell.series),
+        facecolor="white" if cell.flags else own.colour,
     )
     bars[0].set(edgecolor=own.colour, linewidth=0.8)
     if strip.slowest > limits[1]:

@@ -21,7 +21,7 @@ from reports.axes import (
 )
 from reports.labels import Board
 from reports.owners import part_of
-from reports.points import Point, points
+from reports.points import Point, mark_of, points
 from reports.style import GREY, Look, looks, plain, plural
 from reports.sweep_figure import device_line
 from results.phrases import DTYPE_NAMES
@@ -85,13 +85,13 @@ _OF_MANY = (
 
 def _dots(run: Run) -> tuple[list[_Dot], str]:
     """The cells with an error above zero and a bound, and what is said of the others."""
-    cells: dict[tuple[str, str], Cell] = {}
+    cells: dict[str, Cell] = {}
     for cell in run.cells:
         if cell.status == "ok" and cell.problem.is_attention:
-            cells.setdefault((cell.cell, cell.suite), cell)
+            cells.setdefault(mark_of(cell.cell, cell.suite, cell.series), cell)
     dots, exact = [], 0
     for point in points(run.cells)[0]:
-        cell = cells.get((point.cell, point.suite))
+        cell = cells.get(point.mark)
         ratio = times_naive(cell) if cell else None
         if ratio == 0:
             exact += 1
@@ -157,7 +157,7 @@ def _draw_dots(board: Board, dots: Sequence[_Dot], own: Look) -> None:
     for dot in dots:
         at = board.axes.plot([dot.percent], [dot.times_naive], marker=own.marker, color=own.colour)
         at[0].set(markersize=5, zorder=4, clip_on=False)
-        at[0].set(gid=f"point-{dot.point.cell}-{dot.point.suite}")
+        at[0].set(gid=dot.point.mark)
         at[0].set(markerfacecolor="white" if dot.point.flags else own.colour)
         board.add_mark(dot.percent, dot.times_naive, 4, dot.point.implementation)
 

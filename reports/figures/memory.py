@@ -143,7 +143,7 @@ def _draw_panel(axes: Axes, one: _Panel, peaks: Mapping[str, int], ends: Sequenc
         drawn[0].set(zorder=2, gid=part_of(name))
         for x, y, p in zip(xs, ys, line, strict=True):
             mark = axes.plot([x], [y], marker=end.look.marker, color=end.look.colour, markersize=6)
-            mark[0].set(zorder=4, clip_on=False, gid=f"point-{p.cell}-{p.suite}")
+            mark[0].set(zorder=4, clip_on=False, gid=p.mark)
     name_ends(axes, ends)
 
 

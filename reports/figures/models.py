@@ -148,7 +148,7 @@ def _draw_bar(axes: Axes, bar: Bar, point: Point, part: str, y: float) -> None:
         color="white" if point.flags else colour,
         edgecolor=colour,
         linewidth=0.9,
-        gid=f"point-{point.cell}-{point.suite}",
+        gid=point.mark,
     )
     part, label = (part_of(point.implementation, of) for of in ("bound", "label"))
     if point.bound_s:

@@ -171,7 +171,7 @@ def _draw_series(
             linestyle="none",
             clip_on=False,
             zorder=4,
-            gid=f"point-{point.cell}-{point.suite}",
+            gid=point.mark,
         )
         board.add_mark(x, y, marker_pt * 0.75, series.name)
 

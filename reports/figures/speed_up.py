@@ -127,7 +127,7 @@ def _draw_panel(
         for point, ratio in line.ratios:
             at = axes.plot([size_of(point.problem, facet.swept)], [ratio.times])
             at[0].set(marker=look.marker, color=look.colour, markersize=6, clip_on=False, zorder=4)
-            at[0].set_gid(f"point-{point.cell}-{point.suite}")
+            at[0].set_gid(point.mark)
         last, ratio = line.ratios[-1]
         ends.append(
             End(

@@ -18,6 +18,7 @@ from reports.axes import (
     panel,
 )
 from reports.owners import part_of
+from reports.points import mark_of
 from reports.style import CLOCK_NAMES, GREY, SHADE, Look, count_name, looks
 from reports.sweep_figure import device_line
 from results.phrases import DTYPE_NAMES
@@ -154,7 +155,7 @@ def _draw_box(axes: Axes, x: int, y: int, contest: Contest, look: dict[str, Look
     own = look[first.implementation]
     box = Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, facecolor=own.colour if is_won else SHADE)
     box.set(linewidth=0, alpha=min(1.0, 0.12 + 0.25 * ((margin or 1.0) - 1.0)) if is_won else 1.0)
-    box.set_gid(f"point-{first.cell}-{first.suite}")
+    box.set_gid(mark_of(first.cell, first.suite, first.series))
     axes.add_patch(box)
     name = _short(first.implementation, 13)
     words = (
