@@ -1,0 +1,74 @@
+"""The real day, gone through on a CPU: cut short, and whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def day(out, *arguments):
+    """A dry day in a process of its own → its exit code, its record and its seconds."""
+    command = [sys.executable, "-m", "suites", "gpu", "--dry", "--out", str(out), *arguments]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "ATTNBENCH"))}
+    began = time.monotonic()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    took_s = time.monotonic() - began
+    assert done.returncode in (0, 5), done.stderr
+    return done.returncode, json.loads((out / "day.json").read_text()), took_s
+
+
+def steps_of(record):
+    return {
+        f"{phase['phase']}: {step['step']}": step
+        for phase in record["phases"]
+        for step in phase["steps"]
+    }
+
+
+@pytest.mark.slow
+def test_a_day_of_fifteen_seconds_ends_in_time_and_has_told_of_every_step(tmp_path):
+    _, record, took_s = day(tmp_path / "day", "--minutes", "0.25")
+    # 15 s, and what starting Python takes; a day that did not heed its limits would take 60.
+    assert took_s < 25
+    steps = steps_of(record)
+    assert len(steps) == 11
+    assert record["finished_utc"] and record["running"] is None
+    # So short a day has time for little: what it could not do has a reason, and nothing failed.
+    assert {step["status"] for step in steps.values()} <= {
+        *("done", "stopped", "cut short", "not begun")
+    }
+    for step in steps.values():
+        assert step["status"] == "done" or step["reason"]
+
+
+@pytest.mark.slow
+def test_a_dry_day_goes_through_every_phase_and_makes_up_no_number(tmp_path):
+    out = tmp_path / "day"
+    code, record, took_s = day(out)
+    steps = steps_of(record)
+    assert {name: s["status"] for name, s in steps.items() if s["status"] != "done"} == {}
+    assert code == 0 and took_s < 240
+    clock = json.loads((out / steps["clock: clock"]["result"]).read_text())
+    unmeasured = [one for one in clock["held"] if one["is_right"] is None]
+    assert len(unmeasured) == 5
+    assert all((one["told"], one["times_s"]) == ("not measured: no GPU", {}) for one in unmeasured)
+    static = json.loads((out / steps["bounds: static"]["result"]).read_text())
+    assert static["kernels"]
+    assert {line["measured_percent"] for line in static["kernels"]} == {None}
+    assert {line["reason"] for line in static["kernels"]} == {"not measured: no GPU"}
+    conformance = json.loads((out / steps["conformance: conformance"]["result"]).read_text())
+    assert conformance["counts"] == {"right": 3}
+    (cells,) = (out / "runs").glob("*/*/cells.jsonl")
+    suites = {line["suite"] for line in map(json.loads, cells.open()) if line["status"] == "ok"}
+    assert suites == {"sequence_length", "decode", "backward", "heads"}
+    assert len(list((out / "report").glob("*/report.html"))) == 2
+    repeats = json.loads((out / steps["bounds: repeats"]["result"]).read_text())
+    assert len(repeats["cells"]) == 12
