@@ -250,6 +250,19 @@ def test_the_page_stays_below_a_megabyte_at_500_cells(tmp_path, masks, dtypes, m
     shutil.rmtree(tmp_path / "runs")
 
 
+def test_marks_of_two_series_that_share_a_cell_lead_to_their_own_rows(tmp_path):
+    """Models with the same core: a reader who pointed at one was told of the other."""
+    problem = Problem.parse("T=512,H=16,d_h=64,bfloat16")
+    names = [f"{name} MHA, prefill core, T 512" for name in ("transformer-big", "bert-large")]
+    records = [
+        cell("naive", problem, time_s, suite="models", series=name)
+        for name, time_s in zip(names, (0.02, 0.03), strict=True)
+    ]
+    text = page_of(load_run(write_run(tmp_path / "runs", records=records)))
+    told = set(re.findall(r'data-row="(\d+)"[^>]*><title>[^<]* ([\d.]+ ms)', text))
+    assert told == {("1", "30.0 ms"), ("2", "20.0 ms")}
+
+
 def test_a_run_without_an_ok_cell_still_has_its_page(tmp_path):
     problem = Problem.parse("T=512,H=8,d_h=64")
     records = [cell("flex", problem, status="unavailable", reasons=["no compiler found"])]
