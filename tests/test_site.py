@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -118,16 +117,20 @@ def big_store(store: Path, runs: int, cells: int) -> None:
         write_run(store, records=rows, created=f"2026{1 + n // 28:02}{1 + n % 28:02}T000000Z")
 
 
+# A process counts as its own the peak of the one it was forked from: this one is small.
+PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
 def timed(*arguments: str) -> tuple[float, int]:
     """Seconds and peak bytes of a command, in a process of its own."""
     begin = time.monotonic()
-    command = [sys.executable, "-m", "reports", *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    # Of this child alone: RUSAGE_CHILDREN remembers the largest that any test of a worker had.
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return time.monotonic() - begin, 1024 * usage.ru_maxrss
+    command = [sys.executable, "-c", PEAK, sys.executable, "-m", "reports", *arguments]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return time.monotonic() - begin, 1024 * int(done.stdout)
 
 
 @pytest.mark.slow
