@@ -49,7 +49,7 @@ def add(parser: Any) -> None:
         "--budget",
         default="quick",
         choices=tuple(BUDGETS),
-        help="how far up the ladders of sizes: about two minutes (quick), a quarter of an hour "
+        help="how far up the ladders of sizes: about two minutes (quick), some twenty "
         "(default, all sweeps), hours; a bench file that is named is measured in any",
     )
     option("--seconds", type=float, metavar="S", help="of cells, in place of the budget's own")
