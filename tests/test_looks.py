@@ -10,7 +10,7 @@ from suites.measure import host_load
 from suites.measure.pace import Pace
 from suites.measure.samples import Samples, Settings, pooled
 from suites.session.cell import measure_cell
-from suites.session.looks import LOOKS, MOST_LOOKS, Looks
+from suites.session.looks import LEAST_LOOKS, LOOKS, MOST_LOOKS, Looks
 from suites.session.subject import SubjectMemory
 from tests.test_cell import CONDITIONS, NAIVE, cell_of, fake
 
@@ -89,6 +89,20 @@ def test_every_look_writes_the_cell_anew_with_more_samples(naive):
     assert written[-1]["host"]["looks"] == LOOKS and written[-1]["host"]["looks_set_aside"] == 0
     assert written[-1]["timing"]["first_call_s"] == fields["timing"]["first_call_s"]
     assert all("samples" not in record for record in written)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n_looks"), [(-1.0, LEAST_LOOKS), (1e-9, LEAST_LOOKS), (60.0, LOOKS)]
+)
+def test_looks_end_with_the_time_planned_but_not_before_the_least(naive, seconds, n_looks):
+    cell, memory, told, written = cell_of(naive), SubjectMemory(), [], []
+    looks = Looks()
+    looks.add(cell, {"cell": cell.key}, measure_cell(cell, BRIEF, memory), Sink())
+    looks.end_after(seconds)
+    assert looks.due_s() <= max(seconds, LEAST_LOOKS)
+    assert looks.again(BRIEF, memory, write=written.append, tell=told.append) == []
+    assert written[-1]["host"]["looks"] == n_looks
+    assert ("time planned is spent" in told[-1]) == (n_looks < LOOKS)
 
 
 def test_a_cell_whose_samples_span_a_second_is_not_looked_at_again(fake_time):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,6 +19,8 @@ from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
 
 LOOKS = 6
+LEAST_LOOKS = 3
+"""So many are taken even where the time planned is spent."""
 MOST_LOOKS = 9
 """A cell that was often disturbed is looked at so many times."""
 ENOUGH_UNDISTURBED = 4
@@ -52,10 +55,18 @@ class Looks:
         """None yet."""
         self._seen: list[_Seen] = []
         self.are_cut_short = False
+        self._until = math.inf
+
+    def end_after(self, seconds: float) -> None:
+        """From now on: a round of looks that would take longer than that is not begun."""
+        self._until = time.monotonic() + seconds
 
     def due_s(self) -> float:
         """Seconds that the looks still to come will take, as long as the last of each cell did."""
-        return sum(seen.look_s * max(0, LOOKS - len(seen.looks)) for seen in self._seen)
+        due = [seen for seen in self._seen if len(seen.looks) < LOOKS]
+        whole_s = sum(seen.look_s * (LOOKS - len(seen.looks)) for seen in due)
+        least_s = sum(seen.look_s * (LEAST_LOOKS - len(seen.looks)) for seen in due)
+        return min(whole_s, max(least_s, self._until - time.monotonic(), 0.0))
 
     def add(
         self, cell: Cell, record: Mapping[str, Any], fields: Mapping[str, Any], sink: Sink
@@ -89,9 +100,13 @@ class Looks:
         self.are_cut_short = True
         for look in range(2, MOST_LOOKS + 1):
             due = [s for s in self._seen if look <= LOOKS or _is_in_doubt(s, conditions.pace)]
-            if due:
-                told = f"looking again at {len(due)} short cells ({_words(look)})"
-                tell(f"{told}  {time_left(self.due_s())}")
+            if not due:
+                break
+            if look > LEAST_LOOKS and not self._has_time_for(due):
+                tell(f"no further looks: the time planned is spent after {look - 1}")
+                break
+            told = f"looking again at {len(due)} short cells ({_words(look)})"
+            tell(f"{told}  {time_left(self.due_s())}")
             for seen in due:
                 started = time.monotonic()
                 with suppress(*failures()):
@@ -107,6 +122,9 @@ class Looks:
                 seen.look_s = time.monotonic() - started
         self.are_cut_short = False
         return wrong
+
+    def _has_time_for(self, due: list[_Seen]) -> bool:
+        return time.monotonic() + sum(seen.look_s for seen in due) <= self._until
 
 
 def undisturbed(looks: list[Samples], pace: Pace | None) -> list[Samples]:

@@ -12,7 +12,7 @@ from typing import Any
 from impls.interface.problem import DTYPES, PASSES, Problem
 from suites.session.shard import Shard
 
-BUDGETS = {"smoke": 10.0, "quick": 78.0, "default": 800.0, "full": 3600.0}
+BUDGETS = {"smoke": 10.0, "quick": 78.0, "default": 640.0, "full": 3600.0}
 _DAY_S = 86400
 CACHES = ("cold", "hot", "graph")
 CONVENTIONS = ("exact", "fa")
@@ -49,7 +49,7 @@ def add(parser: Any) -> None:
         "--budget",
         default="quick",
         choices=tuple(BUDGETS),
-        help="how far up the ladders of sizes: about two minutes (quick), some twenty "
+        help="how far up the ladders of sizes: about two minutes (quick), fifteen "
         "(default, all sweeps), hours; a bench file that is named is measured in any",
     )
     option("--seconds", type=float, metavar="S", help="of cells, in place of the budget's own")

@@ -63,6 +63,11 @@ class Budget:
         sampling_s = min(1.0, max(0.1, math.sqrt(total_s) / (120 if word in SHARED else 60)))
         return cls(word, total_s, sampling_s, cell_limit_s=max(1.5, total_s / 10))
 
+    @property
+    def longest_s(self) -> float:
+        """Seconds of all that is planned, with those that compile."""
+        return self.total_s * (1 + COMPILED_SHARE)
+
 
 @dataclass(frozen=True)
 class Planned:

@@ -48,6 +48,7 @@ class Session:
         self.counts: dict[str, int] = {}
         self.directory: RunDirectory | None = None
         self.orders = orders.read()
+        self._budget = Budget.of(options.budget, options.planned_s)
         self._unavailable: dict[str, tuple[str, list[str]]] = {}
         self._memory = SubjectMemory()
         self.looks = Looks()
@@ -117,6 +118,7 @@ class Session:
                 doubts=doubts,
             )
         self._n_left = len(self.plan)
+        self.looks.end_after(sum(self.to_measure.values()) if resumed else self._budget.longest_s)
         self._write_run()
         self.orders.note(run=str(self.directory.path))
         beyond = sum(p.decision == "skip" for p in self.plan.values())
@@ -233,25 +235,23 @@ class Session:
             usable, self.device, dtypes, lambda: device.synchronize(self.device), self.orders
         )
         torch_state.put_back(before)
-        budget = Budget.of(self.options.budget, self.options.planned_s)
         plan = decide(
             cells,
             speeds,
-            budget,
+            self._budget,
             device=self.device,
             unavailable={name: why for name, (_, why) in self._unavailable.items()},
             free_bytes=facts.memory_free_bytes,
         )
         shard = self.options.shard
-        return plan if shard is None else part_of(plan, shard, budget, self.device)
+        return plan if shard is None else part_of(plan, shard, self._budget, self.device)
 
     def _settings(self) -> Settings:
         if self.resumed is not None:
             # One run, one way of measuring: whatever is asked for now.
             was = self.resumed.header["settings"]
             return Settings(**{f.name: was[f.name] for f in fields(Settings) if f.name in was})
-        budget = Budget.of(self.options.budget, self.options.planned_s)
-        limits: dict[str, Any] = {"budget_s": self.options.max_time_s or budget.sampling_s}
+        limits: dict[str, Any] = {"budget_s": self.options.max_time_s or self._budget.sampling_s}
         if self.options.min_samples:
             least = self.options.min_samples
             limits |= {"min_samples": least, "least_samples": min(least, 3)}
