@@ -59,6 +59,7 @@ def test_two_parts_merge_to_the_whole():
 
 @pytest.mark.parametrize("n_splits", (1, 2, 16, 17, 33))
 def test_empty_parts_merge_to_an_empty_whole(n_splits):
+    """Case E03, flashinfer#4051: −inf minus −inf is NaN, and spoils the rest."""
     out, lse = merged(torch.zeros(n_splits, 1, 3, 1, 8), torch.full((n_splits, 1, 3, 1), -math.inf))
     assert (out == 0).all()
     assert lse.isneginf().all()

@@ -19,6 +19,7 @@ ONES = torch.ones(4, 4)
     "dtype", [torch.int64, torch.int32, torch.uint8, torch.int8, torch.complex64]
 )
 def test_a_mask_that_is_neither_bool_nor_floating_is_refused_by_its_dtype(implementation, dtype):
+    """Case M06, pytorch#99012: each path of torch takes masks of other dtypes."""
     q, k, v = random_qkv(1, 1, 4, 4, 8, dtype=torch.bfloat16)
     with pytest.raises(ValueError, match=rf"a mask of {dtype} has no meaning: give bool"):
         attend(implementation, q, k, v, mask=ONES.to(dtype))
@@ -47,6 +48,7 @@ def test_a_floating_mask_of_any_width_is_added_and_its_infinities_stay(implement
     ],
 )
 def test_head_counts_that_do_not_fit_are_refused_with_both_numbers(implementation, heads, told):
+    """Case G03, flash-sparse-attention PR#200."""
     q, k, v = (torch.zeros(1, H, 3, 8) for H in heads)
     with pytest.raises(ValueError, match=told):
         attend(implementation, q, k, v)

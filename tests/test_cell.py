@@ -126,6 +126,8 @@ def test_a_slow_first_call_has_its_own_column(fake_time):
 
 
 def test_compiling_too_long_is_a_timeout_and_the_alarm_is_put_back():
+    """Case K03, torchdynamo#2008: one compilation outlasted the run."""
+
     def prepare(problem, device):
         time.sleep(600)
 

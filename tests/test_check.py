@@ -27,6 +27,7 @@ def tensor(*values):
     ],
 )
 def test_nan_and_wrong_infinities_never_agree_whatever_is_allowed(actual, expected):
+    """Case V01, cubecl PR#1070: beside a reference of NaN everything passed."""
     assert not compare(tensor(*actual), tensor(*expected), INF, INF).ok
 
 

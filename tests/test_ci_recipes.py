@@ -169,7 +169,7 @@ def test_our_own_workflow_uses_them():
 
 
 def test_every_night_measures_with_the_oldest_pytest_of_the_range_too():
-    """A new pytest broke the plugin beside xdist (ionelmc/pytest-benchmark#286)."""
+    """Case Y06, pytest-benchmark#286: a new pytest broke the plugin beside xdist."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (oldest,) = re.findall(r'"pytest>=([\d.]+)"', project)
     nightly = shell_of(ROOT / ".github/workflows/nightly.yml")

@@ -37,7 +37,7 @@ class Asynchronous:
 
 
 def test_asynchronous_work_is_waited_for(fake_time):
-    """mlx-benchmark PR#21, pytorch PR#177765: without waiting, only the launch is measured."""
+    """Case T01, mlx-benchmark PR#21: without waiting, only the launch is measured."""
     call = Asynchronous(fake_time)
     clock = clock_for("cpu", synchronize=call.synchronize)
     samples = measure_on_cpu(call, clock=clock, synchronize=call.synchronize)
@@ -91,7 +91,7 @@ def test_cuda_is_timed_by_events_only():
 
 
 def test_the_first_call_stands_in_its_own_column_for_every_cell(fake_time):
-    """triton#2306: compiling counted in the average. Twice, since it is not once per process."""
+    """Case T03, triton#2306: compiling counted in the average. Twice: it is not once a process."""
     for _ in range(2):
         lengths_s = itertools.chain([0.3], itertools.repeat(0.001))
         samples = measure_on_cpu(lambda lengths_s=lengths_s: fake_time.compute(next(lengths_s)))
@@ -124,6 +124,7 @@ def test_cpu_time_sees_the_worker_threads_of_a_library():
 
 
 def test_few_samples_of_a_slow_call_are_flagged_and_bounded(fake_time):
+    """Case T12, intel-xpu-backend-for-triton PR#2142: run once, with NaN as its variance."""
     calls = []
     samples = measure_on_cpu(
         lambda: calls.append(fake_time.compute(0.1)),
@@ -143,7 +144,7 @@ def test_an_empty_call_is_near_the_floor():
 
 
 def test_overhead_dominated_attention_is_near_the_floor():
-    """Triton PR#1893: T = 1, d_h = 8 is dispatch, not attention."""
+    """Case T06, Triton PR#1893: T = 1, d_h = 8 is dispatch, not attention."""
     q = torch.randn(1, 1, 1, 8)
     attention = torch.nn.functional.scaled_dot_product_attention
     assert "near_floor" in measure_on_cpu(lambda: attention(q, q, q)).flags

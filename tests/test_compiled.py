@@ -156,6 +156,7 @@ def test_block_mask_equals_the_one_torch_evaluates(T_q, T_kv, window):
 
 
 def test_flex_declares_what_it_lacks_on_cpu():
+    """Case D06: told before, and not by a traceback of Inductor's."""
     problem = Problem.parse("B=1,T=8,H=1,d_h=16")
     assert reasons_against(flex, problem, "cpu", ["backward", "lse"]) == [
         "backward is not supported on cpu",
@@ -182,7 +183,7 @@ def test_empty_tensors_compute_zeros_without_compiling(implementation, shape):
 
 
 def test_recompile_limit_is_an_error_and_not_an_eager_run():
-    """After 8 sizes torch goes on eagerly; every later time would be that of another program."""
+    """Case K01, vllm#27178: after 8 sizes torch goes on eagerly, as another program."""
     compiled = Compiled(lambda x: x * 2 + 1)
     from torch._dynamo import config, reset
     from torch._dynamo.exc import FailOnRecompileLimitHit

@@ -130,6 +130,7 @@ def test_an_lse_in_base_2_is_wrong_and_its_output_right():
 
 
 def test_nan_gradients_behind_a_finite_output_are_wrong():
+    """Case M03, brevitas PR#1591: nan_to_num after the softmax mends the forward alone."""
     found = conformance(planted(nan_gradients=True), "cpu")
     wrong = found.of("wrong")
     assert {outcome.ask for outcome in wrong} == {"gradients"}
@@ -208,6 +209,8 @@ def test_writing_into_the_inputs_is_wrong():
 
 
 def test_reading_masked_garbage_is_a_property_and_no_failure():
+    """Case M08, pytorch#101967: 0 · NaN is NaN, and caches have tails nobody wrote."""
+
     def careful(q, k, v, **arguments):
         v = v.masked_fill(v.isnan(), 0.0)
         return attention(q, k.masked_fill(k.isnan(), 0.0), v, **arguments)[0]

@@ -135,6 +135,7 @@ def test_cells_of_another_kind_are_not_set_against_each_other(run_of, other):
 
 
 def test_another_layout_is_another_problem(run_of):
+    """Case L05, pytorch PR#128888: kernels differ in speed by how their inputs lie."""
     run = run_of(cell("naive", LONG, 0.5), cell("chunked", LONG.with_(layout="bthd"), 0.25))
     assert times_baseline(run.cells[1], baseline_cells(run)) is None
 

@@ -26,6 +26,7 @@ def close(actual: torch.Tensor, expected) -> None:
 
 @every
 def test_dead_row_is_zero_with_finite_gradients(implementation):
+    """Case M01, pytorch#103963: where nothing is seen plain softmax gives NaN, fused kernels 0."""
     q, k, v = (t.requires_grad_() for t in det_qkv())
     mask = torch.ones(4, 4, dtype=torch.bool)
     mask[2] = False
@@ -58,6 +59,7 @@ def test_lse_of_a_dead_row_is_minus_infinity(implementation):
 
 @every
 def test_bool_mask_true_means_may_attend(implementation):
+    """Case M04, pytorch PR#39321: True means "dropped" in torch's MultiheadAttention."""
     out, _ = attend(implementation, *det_qkv(), mask=torch.ones(4, 4, dtype=torch.bool).tril())
     close(out[0, 0, 0], [0.29552, 0.935616, 0.85294, 0.111361])
     close(out[0, 0, 3], [0.044261, 0.121071, 0.104353, 0.007021])
@@ -65,6 +67,7 @@ def test_bool_mask_true_means_may_attend(implementation):
 
 @every
 def test_causal_is_aligned_bottom_right(implementation):
+    """Case C01, flash-attention#402: torch's own is_causal is aligned to the top left."""
     q, k, v = det_qkv(T_q=2, T_kv=5)
     out, _ = attend(implementation, q, k, v, causal=True)
     rows = [
@@ -76,6 +79,7 @@ def test_causal_is_aligned_bottom_right(implementation):
 
 @every_lse
 def test_lse_is_natural_and_bottom_right(implementation):
+    """Case E01, pytorch#181645: one backend gave base 2, which would be 3.756982 here."""
     _, lse = attend(implementation, *det_qkv(T_q=2, T_kv=5), causal=True, with_lse=True)
     assert lse is not None
     close(lse[0, 0], [1.799711, 1.806955])
@@ -86,6 +90,7 @@ def test_lse_is_natural_and_bottom_right(implementation):
 
 @every
 def test_query_heads_share_a_kv_head_in_neighbouring_groups(implementation):
+    """Case G01, onnx PR#7274: kv heads that are tiled have the same shapes and other values."""
     out, _ = attend(implementation, *det_qkv(H=4, H_kv=2, T_q=3, T_kv=3))
     rows = [
         [0.364395, 0.291859, -0.00614, -0.299396],
@@ -97,6 +102,7 @@ def test_query_heads_share_a_kv_head_in_neighbouring_groups(implementation):
 
 @every
 def test_views_of_bthd_tensors_are_read_as_they_stand(implementation):
+    """Case L01, xformers#932: a swapped layout has the same shape where T = H."""
     q, k, v = (det(f, 1, 4, 4, 4).transpose(1, 2) for f in (0.7, 0.37, 0.91))
     out, _ = attend(implementation, q, k, v)
     close(out[0, 0, 0], [0.167537, 0.290609, 0.189183, -0.058389])
@@ -104,6 +110,7 @@ def test_views_of_bthd_tensors_are_read_as_they_stand(implementation):
 
 @every
 def test_scale_zero_is_zero_and_not_the_default(implementation):
+    """Case O04, SKaiNET PR#880: a scale of 0 was taken for none."""
     q, k, v = det_qkv(T_q=3, T_kv=5)
     out, _ = attend(implementation, q, k, v, scale=0.0)
     close(out[0, 0], [[0.063398, 0.052977, 0.001632, -0.050975]] * 3)
@@ -120,7 +127,7 @@ def test_lse_with_scale_zero_is_the_logarithm_of_the_keys(implementation):
 
 @every
 def test_large_float16_logits_do_not_overflow(implementation):
-    """Scores kept in float16 are infinite here (741455 > 65504) and the softmax NaN."""
+    """Case O03, pytorch#119131: in float16 these scores are infinite (741455 > 65504)."""
     q = torch.full((1, 1, 2, 128), 256.0, dtype=torch.float16)
     k = torch.tensor([256.0, 256.0, -256.0], dtype=torch.float16)[:, None].repeat(1, 128)[
         None, None
@@ -136,6 +143,7 @@ def test_large_float16_logits_do_not_overflow(implementation):
 @pytest.mark.parametrize("shape", [(0, 4, 4), (1, 0, 4), (1, 4, 0), (1, 0, 0)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_empty_tensors_compute_zeros(implementation, shape, causal):
+    """Case S06, flash-attention#1159: sizes of 0 crashed, hung or divided by zero."""
     B, T_q, T_kv = shape
     q, k, v = random_qkv(B, 2, T_q, T_kv, 8)
     out, _ = attend(implementation, q, k, v, causal=causal)

@@ -108,6 +108,7 @@ def test_backward_bytes_count_grouped_heads_and_unequal_widths_once():
 
 
 def test_causal_flop_is_exact_pairs_not_half():
+    """Case P01, modular#5557: causal work counted as full doubles the throughput."""
     full = Problem.parse("B=2,T=1024,H=16,d_h=64")
     causal = full.with_(causal=True)
     assert flop(full) == 8_589_934_592
@@ -120,6 +121,7 @@ def test_causal_flop_is_exact_pairs_not_half():
 
 @pytest.mark.parametrize("H_kv", [1, 8, 32])
 def test_decode_flop_does_not_depend_on_kv_heads(H_kv):
+    """Case P03, sglang PR#8932: counted by H_kv in place of d_h."""
     assert flop(Problem.parse(f"T_q=1,T_kv=8192,H=32,H_kv={H_kv},d_h=128,causal")) == 134_217_728
 
 
@@ -128,6 +130,7 @@ def test_decode_flop_does_not_depend_on_kv_heads(H_kv):
     [(32, 134_234_112, 0.99988), (8, 33_570_816, 3.99805), (1, 4_210_688, None)],
 )
 def test_decode_bytes_have_kv_heads_not_query_heads(H_kv, total, per_byte):
+    """Case P06, LLM-Viewer#12: keys counted once for each query head."""
     problem = Problem.parse(f"T_q=1,T_kv=8192,H=32,H_kv={H_kv},d_h=128,float16")
     assert compulsory_bytes(problem) == total
     if per_byte is not None:

@@ -112,6 +112,7 @@ def test_one_synchronise_per_batch_not_per_sample():
 
 
 def test_flush_buffers_are_twice_the_real_l2():
+    """Case T04, tritonbench PR#519: from the cache a call ran up to 1.6 times too fast."""
     cuda = FakeCuda()
     measure_cuda(cuda.call, cuda=cuda, cache="cold", settings=SETTINGS)
     assert cuda.buffers == [2 * L2_BYTES]

@@ -48,6 +48,7 @@ def wavering(which: int):
 @pytest.mark.parametrize("pass_", BACKWARD)
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_gradient_that_differs_in_its_last_bits_does_not_repeat_and_is_not_wrong(pass_, which):
+    """Case D01, flash-attention#414: dq differs from run to run, even where told not to."""
     found = measure_cell(cell_of(wavering(which), pass_=pass_), CONDITIONS, SubjectMemory())
     names = ("dq", "dk", "dv")
     assert found["status"] == "ok"

@@ -147,7 +147,7 @@ assert "torch._inductor" not in sys.modules, "its import takes two seconds"
 
 
 def test_nothing_of_torch_cuda_nor_of_a_compiler_is_reached_on_a_cpu():
-    """CPU-only torch answers with AssertionError, RuntimeError, AttributeError or a silent 0."""
+    """Case N08: a CPU-only torch answers with AssertionError, RuntimeError or a silent 0."""
     done = subprocess.run(
         [sys.executable, "-c", FORBIDDEN],
         capture_output=True,

@@ -71,6 +71,7 @@ def test_the_name_torch_reports_matches_its_row_and_no_other(key):
     ],
 )
 def test_a_similar_name_has_no_datasheet(name):
+    """Case P10, ninfer-3090 PR#50: an unknown device has measured ceilings alone."""
     assert datasheet(name) is None
 
 

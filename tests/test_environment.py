@@ -104,7 +104,7 @@ def children():
 
 
 def test_threads_recorded_are_those_of_the_run_time(children):
-    """pytorch#58585: what is asked for and what runs differ, and 1 and N are mixed."""
+    """Case U01, pytorch#58585: what is asked for and what runs differ, and 1 and N are mixed."""
     for child in children.values():
         assert child["environment"]["threads"] == child["threads"]
     assert children["1"]["threads"] == 1

@@ -54,6 +54,7 @@ def _triggers() -> dict[str, Callable[[], torch.Tensor]]:
 
 @pytest.mark.parametrize("trigger", _triggers())
 def test_a_call_that_leaves_the_fused_kernel_is_recorded_as_math(trigger):
+    """Cases F01 and G04, unsloth#8225: such rows were published as "flash"."""
     found = executed(_triggers()[trigger])
     assert "aten::_scaled_dot_product_attention_math" in found.ran
     assert not found.contains(["_scaled_dot_product_flash_attention"])

@@ -15,6 +15,7 @@ def bench(tmp_path, capsys, monkeypatch):
 
 
 def test_the_first_run_has_no_baseline_and_passes(bench):
+    """Case A01, pytest-benchmark#276: red on the first day, for nothing to compare with."""
     bench.write(noisy(20))
     assert bench.call("gate", "--baseline") == 0
     assert bench.last.startswith("no baseline for this machine key, cpu-0123456789ab: 3 cells")

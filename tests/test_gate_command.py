@@ -189,7 +189,7 @@ def test_spread_tells_what_can_be_seen_and_gates_use_it(bench):
 
 
 def test_one_column_has_one_unit(bench):
-    """1.5 s above 500 ms was read as the shorter one."""
+    """Case A13, pytest-benchmark#277: 1.5 s above 500 ms was read as the shorter one."""
 
     def unbound(lines):
         return [line | {"bound": None} for line in lines]

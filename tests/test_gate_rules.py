@@ -17,7 +17,7 @@ TODAY = datetime.date(2026, 12, 1)
     [("+10%", 150, 109), ("2.0x", 201, 199), ("0.5ms", 100.6, 100.4), ("+200%", 301, 299)],
 )
 def test_a_threshold_means_one_thing(text, fails, passes):
-    """Base 100 ms: 10 % more is 110, twice is 200, 200 % more is three times as long."""
+    """Case A05, liboqs PR#2134: of 100 ms, 10 % more is 110, 2x is 200, 200 % more is 300."""
     ratio = parse_threshold(text).as_ratio(base_s=0.1)
     assert passes / 100 < ratio <= fails / 100
 

@@ -17,6 +17,7 @@ from tests.eager import det, every, every_lse, name, random_qkv
 
 @every_lse
 def test_lse_has_one_number_a_row_and_no_padding(implementation):
+    """Case E05, flash-attention#876: another version padded it, or turned it."""
     for dtype in (torch.float32, torch.bfloat16):
         q, k, v = random_qkv(2, 3, 5, 7, 8, dtype=dtype)
         out, lse = attend(implementation, q, k, v, with_lse=True)
@@ -28,6 +29,7 @@ def test_lse_has_one_number_a_row_and_no_padding(implementation):
 
 @every
 def test_float16_bool_mask_needs_no_literal_fill(implementation):
+    """Case M09, darts PR#3087: −1e9 is no float16."""
     q, k, v = random_qkv(1, 2, 9, 9, 8, dtype=torch.float16)
     mask = torch.rand(9, 9, generator=torch.Generator().manual_seed(1)) > 0.5
     mask[3] = False
@@ -83,6 +85,7 @@ def test_float_mask_of_another_float_dtype_is_accepted(implementation):
 @every
 @pytest.mark.parametrize("d_h", [1, 2, 31, 40, 72, 96, 257])
 def test_every_column_of_an_odd_head_counts(implementation, d_h):
+    """Case S01, triton#621: a kernel read the first 64 columns alone."""
     q, k, v = random_qkv(1, 2, 17, 17, d_h)
     k[..., d_h // 2 :] *= 3
     agrees(implementation, q, k, v)
@@ -91,6 +94,7 @@ def test_every_column_of_an_odd_head_counts(implementation, d_h):
 @every
 @pytest.mark.parametrize("T", [1, 2, 33, 129, 513])
 def test_no_key_beyond_the_last_leaks_in(implementation, T):
+    """Case S04, kernl#73: beyond the last key a block is filled with zeros."""
     q, k, v = random_qkv(1, 1, 3, T, 8)
     k = k.abs() + 1
     out, _ = attend(implementation, q, k, v)
@@ -119,7 +123,7 @@ def test_value_heads_may_be_wider(implementation):
 
 @pytest.mark.parametrize("implementation", [naive, chunked, sdpa_math, sdpa_flash], ids=name)
 def test_rows_far_apart_in_memory_are_read_right(implementation):
-    """An index times a stride computed in 32 bits wraps at 2³¹ elements."""
+    """Case O01, SageAttention#386: index times stride in 32 bits wraps at 2³¹ elements."""
     storage = torch.empty(2 * 2**30 + 64, dtype=torch.float16)
     rows = torch.as_strided(storage, (1, 1, 3, 64), (0, 0, 2**30, 1))
     rows.copy_(det(0.7, 1, 1, 3, 64).half())

@@ -33,7 +33,10 @@ def medium():
 
 
 def test_the_plain_error_is_that_of_whole_float32_products(medium):
-    """A processor without short products computes the same in every setting: look at that too."""
+    """Case V03, triton#1671: a reference in TF32 agrees for the wrong reason.
+
+    A processor without short products computes the same in every setting: look at that too.
+    """
     inputs = make_inputs(PROBLEM, "cpu")
     with Products() as products:
         found = reference(inputs, PROBLEM)

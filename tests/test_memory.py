@@ -16,7 +16,7 @@ def allocates(n_bytes):
 
 @pytest.mark.parametrize("order", [(600, 10), (10, 600)])
 def test_the_peak_is_each_calls_own_in_either_order(order):
-    """pytorch#15968: every case after the largest shows the same peak."""
+    """Case R03, pytorch#15968: every case after the largest shows the same peak."""
     peaks = [executed(allocates(n * MB)).memory.peak_bytes for n in order]
     assert peaks == [pytest.approx(n * MB, rel=0.01) for n in order]
 
@@ -53,6 +53,7 @@ def test_no_events_are_unknown_not_zero():
 
 
 def test_on_a_cpu_reserved_memory_is_null():
+    """Case R05, VoiceStudio PR#1555: without CUDA torch says 0, which is no measurement."""
     assert executed(allocates(MB)).memory == Peak(MB, None, "profiler", 1, MB)
 
 

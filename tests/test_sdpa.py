@@ -61,6 +61,7 @@ def test_switches_are_as_before_after_a_call_and_after_an_error():
 
 @pytest.mark.parametrize("implementation", [sdpa_efficient, sdpa_cudnn], ids=lambda i: i.name)
 def test_kernel_without_a_cpu_version_is_unsupported(implementation):
+    """Case F03, TabPFN PR#947: math was appended to the list, and hid it."""
     with pytest.raises(Unsupported, match="No viable backend"):
         attend(implementation, *tensors())
     assert reasons_against(implementation, Problem.parse("B=1,T=4,H=1,d_h=8"), "cpu") == [
@@ -69,7 +70,7 @@ def test_kernel_without_a_cpu_version_is_unsupported(implementation):
 
 
 def test_flash_refuses_a_last_dimension_that_is_not_contiguous():
-    """By default torch goes to its math path here without a word."""
+    """Case L04, pytorch#127523: by default torch goes to its math path here without a word."""
     transposed = torch.randn(1, 2, 32, 16).transpose(-1, -2)
     stepped = torch.randn(1, 2, 16, 64)[..., ::2]
     for tensor in (transposed, stepped):

@@ -39,7 +39,7 @@ CONFIG: Any = SimpleNamespace()
 
 
 def test_what_has_no_such_parameter_is_grouped_under_a_dash():
-    """It ended the session after everything was measured (ionelmc/pytest-benchmark#268, #101)."""
+    """Case Y01, pytest-benchmark#268: it ended the session after everything was measured."""
     found = labels(sink.groups(CONFIG, [*CELLS, PLAIN], "param:T"))
     assert found == {
         "T=-": ["test_plain"],
@@ -59,7 +59,7 @@ def test_where_all_have_it_the_groups_are_pytest_benchmarks_own(group_by):
 
 
 def test_a_name_that_is_not_ascii_is_a_label_and_no_identity(tmp_path):
-    """Ids with escapes in them name nothing that the user wrote (pytest-dev/pytest#12612)."""
+    """Case Y03, pytest#12612: ids are written in escapes, and no label is what was typed."""
     file = tmp_path / "kernel.py"
     file.write_text(KERNEL, encoding="utf-8")
     kernel = bring(f"{file}:日本")

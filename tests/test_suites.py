@@ -114,6 +114,7 @@ def test_the_launch_file_is_strict_and_in_pytest_benchmarks_schema(brought: Meas
 
 
 def test_cells_that_raise_get_their_status_and_the_sweep_goes_on(tmp_path):
+    """Case R01, helion PR#2130: one cell out of memory ended the sweep."""
     names = [f"kernel.py:{name}" for name in (*FAULTS, "more_threads", "last")]
     found = run_suites(tmp_path, "--impl", ",".join(names), *SMALL, kernel=FAULTY)
     told = {c["implementation"]: c for c in found.cells}

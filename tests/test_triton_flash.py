@@ -25,7 +25,7 @@ def test_triton_flash_is_right_in_the_interpreter_over_the_full_grid():
 
 @pytest.mark.parametrize(("B", "H"), [(65536, 1), (10923, 6)])
 def test_the_big_axis_of_the_grid_is_x(B, H):
-    """Both y and z end at 65535: beyond, a launch fails or is skipped and leaves stale memory."""
+    """Case S07, pytorch#142228: beyond 65535 in y or z a launch fails, or leaves stale memory."""
     assert grid(B, H, 16, 128) == (B * H,)
     assert grid(B, H, 129, 128) == (2 * B * H,)
 
