@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import astuple, replace
+from typing import Any
 
 import pytest
 
 from impls.interface import cost
 from impls.interface.attention import Capabilities, Implementation
 from impls.interface.problem import Problem
+from results.comparable import IGNORED_SETTINGS
+from suites.measure.samples import Settings
+from suites.session import options
+from suites.session.header import header
 from suites.session.plan import CALLS_PER_CELL, COMPILE_S, Budget, decide
 from suites.session.speeds import Speed, probe_speeds
 from suites.session.sweep import Series, cells
@@ -71,6 +76,31 @@ def test_what_is_planned_fits_the_budget_and_the_rest_says_how_to_go_on():
     assert skipped and all(
         p.reason == "beyond the quick budget: --budget default goes further" for p in skipped
     )
+
+
+def test_seconds_that_were_asked_for_are_what_a_cell_is_beyond():
+    planned = plan(swept(Series("T", LADDER)), budget=Budget.of("default", 8.5, 8.5))
+    reasons = {p.reason for p in planned if p.decision == "skip"}
+    assert reasons == {"beyond the 8.5 s of --seconds: a larger number goes further"}
+
+
+@pytest.mark.parametrize("seconds", [None, 8.5])
+def test_the_header_says_the_seconds_and_they_are_no_method(seconds):
+    given: dict[str, Any] = dict.fromkeys(options.Options.__dataclass_fields__)
+    given |= {"brought": (), "budget": "default", "seconds": seconds}
+    asked = options.Options(**given)
+    written = header(
+        "run",
+        asked,
+        Settings(),
+        environment={"device": "cpu"},
+        machine_key="key",
+        ceilings={},
+        plan=(),
+        doubts={},
+    )
+    assert written["settings"]["seconds"] == seconds
+    assert "seconds" in IGNORED_SETTINGS
 
 
 def test_every_series_gets_its_first_rungs_before_any_gets_its_last():

@@ -46,6 +46,7 @@ def header(
             "settings_version": SETTINGS_VERSION,
             "looks": LOOKS if orders.read().looks_again else 1,
             "budget": options.budget,
+            "seconds": options.seconds,
             "threads": options.threads,
             "flop_convention": options.flop_convention,
             "baseline": options.baseline,

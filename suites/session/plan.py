@@ -47,21 +47,22 @@ MEMORY_SHARE = 0.7
 
 @dataclass(frozen=True)
 class Budget:
-    """How long the cells of a run may take, and one of them at most."""
+    """How long the cells of a run may take, and one of them at most; `seconds` were asked for."""
 
     word: str
     total_s: float
     sampling_s: float
     cell_limit_s: float
+    seconds: float | None = None
 
     @classmethod
-    def of(cls, word: str, total_s: float) -> Budget:
+    def of(cls, word: str, total_s: float, seconds: float | None = None) -> Budget:
         """The budget of a word: four times as long is twice the cells, each twice as long.
 
         A long budget has more sweeps to share it: half as long a look, and twice the cells.
         """
         sampling_s = min(1.0, max(0.1, math.sqrt(total_s) / (120 if word in SHARED else 60)))
-        return cls(word, total_s, sampling_s, cell_limit_s=max(1.5, total_s / 10))
+        return cls(word, total_s, sampling_s, max(1.5, total_s / 10), seconds)
 
     @property
     def longest_s(self) -> float:
@@ -189,6 +190,8 @@ def _rung(cell: Cell) -> tuple[str, str, Problem]:
 
 
 def _beyond(budget: Budget) -> str:
+    if budget.seconds is not None:
+        return f"beyond the {budget.seconds:g} s of --seconds: a larger number goes further"
     longer = {"smoke": "quick", "quick": "default", "default": "full"}.get(budget.word)
     advice = f": --budget {longer} goes further" if longer else ""
     return f"beyond the {budget.word} budget{advice}"

@@ -94,6 +94,7 @@ def _read(config: pytest.Config) -> Asked:
             given,
             brought=resumed.brought,
             budget=was["budget"],
+            seconds=was.get("seconds"),
             threads=was["threads"],
             flop_convention=was["flop_convention"],
             baseline=was["baseline"],
