@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from impls.interface import torch_state
 from impls.interface.attention import Implementation, Unsupported, attend, reasons_against
 from impls.interface.brought import is_brought
 from impls.interface.failures import failures, told, where_in
@@ -71,7 +72,8 @@ def _tried(implementation: Implementation, problem: Problem, device: str) -> Ina
     """Why one real call fails; None when it does not."""
     inputs = make_inputs(problem, device)
     try:
-        with torch.no_grad():
+        # What it changes for all is told of its own cells, and must not hold for others.
+        with torch_state.kept(), torch.no_grad():
             if implementation.prepare is not None:
                 forward = implementation.prepare(problem, device)
                 forward(inputs.q, inputs.k, inputs.v)

@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from impls.interface import torch_state
 from impls.interface.attention import NEEDS, Capabilities, Implementation, Unsupported
 from impls.interface.named_object import named_object
 from impls.interface.problem import Problem
@@ -50,13 +51,15 @@ def bring(text: str, name: str | None = None) -> Implementation:
     """The implementation behind `text`, a path being relative to the current folder.
 
     Its name is `name`, or the function's, or `<file>_<function>` where the function's says nothing
-    ("attention", "forward"). An `Implementation` found there is taken as it is.
+    ("attention", "forward"). An `Implementation` found there is taken as it is. What importing it
+    sets of torch for all, a default dtype or a number of threads, does not hold: it is put back.
 
     Raises:
         ValueError: there is no such file, module or function, it is not callable with (q, k, v),
             or importing it failed; the message tells the file and line.
     """
-    found, stem = named_object(text)
+    with torch_state.kept():
+        found, stem = named_object(text)
     place, _, attribute = text.rpartition(":")
     if isinstance(found, Implementation):
         return replace(found, source=text, name=name or found.name)

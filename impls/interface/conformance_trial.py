@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from impls.interface import torch_state
 from impls.interface.attention import Implementation, Unsupported, attend, reasons_against
 from impls.interface.check import Check, check_output, poisoned_empty
 from impls.interface.conformance_cases import Case
@@ -67,7 +68,7 @@ class Trial:
         if against := self.against(case, ask):
             return Outcome(case.id, ask, "unsupported", tuple(against))
         inputs, mask, expected = expected_of(case, self.device)
-        before = copy_of(inputs)
+        before, settings = copy_of(inputs), torch_state.read()
         try:
             with poisoned_empty() if case.poisoned else nullcontext():
                 given = self.given(case, ask, inputs, mask)
@@ -77,10 +78,11 @@ class Trial:
         except failures() as error:
             return Outcome(case.id, ask, "wrong", (f"raised {told(error)}",))
         finally:
-            changed = put_back(inputs, before)
-        if changed:
-            reasons = (f"it wrote into its inputs: {', '.join(changed)}",)
-            return Outcome(case.id, ask, "wrong", reasons, check.to_json())
+            written, changed = put_back(inputs, before), torch_state.put_back(settings)
+        reasons = [f"it wrote into its inputs: {', '.join(written)}"] * bool(written)
+        reasons += [f"it changed torch for all: {', '.join(changed)}"] * bool(changed)
+        if reasons:
+            return Outcome(case.id, ask, "wrong", (*reasons, *check.reasons), check.to_json())
         if check.ok:
             return Outcome(case.id, ask, "passed", (), check.to_json())
         mistake = mistaken_for(case, inputs, mask, given[0])

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from impls.interface import torch_state
 from impls.interface.attention import Implementation, reasons_against
 from impls.interface.availability import version_of
 from impls.interface.device_choice import Chosen
@@ -18,7 +19,7 @@ from suites.measure.environment import machine_key, read_environment
 from suites.measure.journal import DECIDED, RunDirectory, utc_now
 from suites.measure.pace import Pace
 from suites.measure.samples import SETTINGS_VERSION, Settings
-from suites.session import faults, orders, torch_state
+from suites.session import faults, orders
 from suites.session.cell import Conditions, measure_cell
 from suites.session.dealing import part_of
 from suites.session.header import header

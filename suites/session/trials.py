@@ -12,7 +12,6 @@ from impls.interface.brought import is_brought
 from impls.interface.first_call import inability_tried_apart
 from impls.interface.rectangular import rectangular_fault
 from suites.measure.ceilings import ceilings_for
-from suites.session import torch_state
 from suites.session.options import Options
 from suites.session.orders import Orders
 
@@ -54,7 +53,6 @@ def find_unavailable(
         started = time.monotonic()
         if is_brought(implementation):
             tell(f"{name}: trying it once")
-        before = torch_state.read()
         with orders.trying(name, "availability"):
             if orders.is_supervised:
                 unable = inability(implementation, device)
@@ -64,8 +62,6 @@ def find_unavailable(
             found[name] = (unable.status, list(unable.reasons))
             if unable.status != "unavailable":
                 tell(f"{name}: {unable.status}: {'; '.join(unable.reasons)}")
-        # Its own cells tell of it; what is probed next must not run with it.
-        torch_state.put_back(before)
         if (took := time.monotonic() - started) > 2:
             tell(f"{name}: tried once ({took:.0f} s)")
     return found
@@ -80,10 +76,8 @@ def find_doubts(
     """
     found: dict[str, str] = {}
     for one in filter(is_brought, implementations):
-        before = torch_state.read()
         with orders.trying(one.name, "availability"):
             why = rectangular_fault(one, device)
-        torch_state.put_back(before)
         if why is None:
             continue
         found[one.name] = (
