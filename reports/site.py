@@ -12,7 +12,7 @@ from typing import Any
 from reports.page import template
 from reports.style import plural
 from results.schema import STATUSES
-from results.store import RunSummary
+from results.summary import RunSummary
 
 TEMPLATE = "site.html.jinja"
 RECORD = "report.json"
@@ -114,7 +114,7 @@ def _device(summary: RunSummary) -> str:
     assert header is not None
     if header.kind == "static":
         return "Compiled kernels"
-    return (header.ceilings and header.ceilings.device_name) or header.device
+    return header.device_name or header.device
 
 
 def _history(out: Path, key: str) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 from reports.command_line import BROKEN, CommandMistake, command_parser, complaining
 from reports.site import RECORD, place_of, run_digest, site_index, written_record
 from results.reading import SchemaError
-from results.store import RunSummary, list_runs, load_run, store_folder
+from results.store import list_runs, load_run, store_folder
+from results.summary import RunSummary
 
 OUT = Path(__file__).parent / "out" / "site"
 _CODES = "0 written, 2 wrong usage or no run, 5 a run could not be read (the others are written)"

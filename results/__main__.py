@@ -15,13 +15,15 @@ from rich.console import Console
 
 from results.findings import findings
 from results.judging_arguments import ArgumentMistake, add_commands, examples, judging_command
+from results.list_printing import list_text
 from results.merge_command import add_command as add_merge
 from results.merge_command import merge_runs
-from results.printing import print_list, print_run
+from results.printing import print_run
 from results.reading import SchemaError
 from results.run import Run
 from results.schema import Cell
-from results.store import RunNotFound, RunSummary, find_run, list_runs, load_run, store_folder
+from results.store import RunNotFound, find_run, list_runs, load_run, store_folder
+from results.summary import RunSummary
 from results.trouble import has_wrong
 
 WRONG, USAGE, BROKEN = 1, 2, 5
@@ -61,7 +63,7 @@ def _list(store: Path, *, as_json: bool) -> None:
     if as_json:
         _print_json([_summary_record(summary) for summary in summaries])
     elif summaries:
-        print_list(summaries, Console())
+        print(_printable("\n".join(list_text(summaries, Console().width))))
     else:
         print("no runs: make one with `make bench`")
 
@@ -122,7 +124,12 @@ def _plain(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False))
+    print(_printable(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)))
+
+
+def _printable(text: str) -> str:
+    """The text with what is no UTF-8, of a folder's name, in escapes as JSON has them."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -58,36 +58,37 @@ def change_points(times_s: Sequence[float] | Floats) -> list[ChangePoint]:
     deviation = float(np.median(np.abs(np.diff(logs)))) / _TO_DEVIATION
     # A clock of coarse steps may repeat itself; then any step is far beyond its noise.
     scaled = logs / max(deviation, 1e-6)
-    # Loaded here: with it comes scipy.stats, a second for whoever only lists runs.
-    import ruptures
-    from ruptures.base import BaseCost
-
-    BaseCost.register(_L1)
-    search = ruptures.Pelt(custom_cost=_L1(scaled), min_size=least, jump=1).fit(scaled)
-    ends = search.predict(pen=_PENALTY * math.log(len(logs)))
-    return _confirmed(logs, [0, *ends])
+    edges = _segments(scaled, least, _PENALTY * math.log(len(logs)))
+    return _confirmed(logs, edges)
 
 
-class _L1:
-    """The L1 cost as ruptures asks for it, of every segment beforehand: each is asked for often."""
+def _segments(values: Floats, least: int, penalty: float) -> list[int]:
+    """The edges, 0 and n among them, of the segments of least total L1 cost and penalty each.
 
-    model = "l1"
-    min_size = CONFIRMING_NIGHTS + 1
-
-    def __init__(self, values: Floats) -> None:
-        n, self.signal = len(values), values
-        self._costs = np.zeros((n + 1, n + 1))
-        for length in range(self.min_size, n + 1):
-            windows = np.lib.stride_tricks.sliding_window_view(values, length)
-            costs = np.abs(windows - np.median(windows, axis=1, keepdims=True)).sum(axis=1)
-            starts = np.arange(n - length + 1)
-            self._costs[starts, starts + length] = costs
-
-    def fit(self, *args: object, **kwargs: object) -> _L1:
-        return self  # the costs are there already
-
-    def error(self, start: int, end: int) -> float:
-        return float(self._costs[start, end])
+    Exact, by what functional pruning stands on (Maidstone et al. 2017, section 4): the least cost
+    of all that ends in a segment of a certain level is that of one value less, plus this value's
+    distance to the level, or a new segment begins. A segment's best level is one of the values, so
+    a table of these is enough: n² in time, n in memory, where segments' own costs take n³ and n².
+    """
+    n, levels = len(values), np.unique(values)
+    totals = np.concatenate(([-penalty], np.full(n, np.inf)))
+    begins = np.zeros(n + 1, dtype=int)
+    # By level: the least cost so far if the last segment has it, and where that segment began.
+    costs, starts = np.full(len(levels), np.inf), np.zeros(len(levels), dtype=int)
+    distances = [np.abs(levels - value) for value in values[: least - 1]]
+    for end in range(least, n + 1):
+        distances.append(np.abs(levels - values[end - 1]))
+        costs += distances[-1]
+        new = totals[end - least] + penalty + sum(distances)
+        is_new = new < costs
+        costs[is_new], starts[is_new] = new[is_new], end - least
+        best = int(costs.argmin())
+        totals[end], begins[end] = costs[best], starts[best]
+        del distances[0]
+    edges = [n]
+    while edges[-1] > 0:
+        edges.append(int(begins[edges[-1]]))
+    return edges[::-1]
 
 
 def _confirmed(logs: Floats, edges: list[int]) -> list[ChangePoint]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from results.changepoints import ChangePoint, change_points
-from results.comparable import IGNORED_SETTINGS
-from results.run import Header, Run
-from results.side import side
+from results.run import Run
+from results.run_times import RunTimes, times_of
 
 
 @dataclass(frozen=True)
@@ -73,17 +71,21 @@ class Event:
 
 def all_series(runs: Iterable[Run]) -> list[Series]:
     """The series of timed runs, by cell, machine and method; flagged rows are left out."""
+    return series_of(map(times_of, runs))
+
+
+def series_of(runs: Iterable[RunTimes]) -> list[Series]:
+    """The series of the times that runs gave, oldest first."""
     nights: dict[tuple[str, str, str], list[Night]] = defaultdict(list)
     parts: dict[str, list[str]] = defaultdict(list)
-    for run in sorted(runs, key=lambda run: (run.header.created_utc, run.name)):
-        machine, method = run.header.machine_key, _method(run.header)
+    for run in sorted(runs, key=lambda run: (run.utc, run.run)):
+        machine, method = run.machine_key, run.method
         if method not in parts[machine]:
             parts[machine].append(method)
-        for cell in side(run.name, [run]).cells.values():
-            if cell.times_s:
-                time_s = float(np.median(list(cell.times_s.values())))
-                night = Night(run.name, run.header.created_utc, run.header.commit, time_s)
-                nights[(machine, cell.name, method)].append(night)
+        for name, time_s in run.times_s.items():
+            if time_s is not None:
+                night = Night(run.run, run.utc, run.commit, time_s)
+                nights[(machine, name, method)].append(night)
     return [
         Series(name, machine, parts[machine].index(method) + 1, tuple(found))
         for (machine, name, method), found in nights.items()
@@ -125,8 +127,3 @@ def _event(machine_key: str, steps: list[Step]) -> Event:
         first.is_slower,
         tuple(by_size),
     )
-
-
-def _method(header: Header) -> str:
-    settings = {k: v for k, v in header.settings.all.items() if k not in IGNORED_SETTINGS}
-    return json.dumps(settings, sort_keys=True, default=str)

@@ -10,9 +10,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from results.history import Event, Series, alerts, all_series, events
+from results.history import Event, Series, alerts, events, series_of
 from results.rules import read_rules
-from results.store import list_runs, load_run, without_parts
+from results.store import list_runs, without_parts
+from results.timed_runs import timed_runs
 from results.verdict_text import change_text
 
 ALERT, BROKEN = 1, 5
@@ -25,10 +26,10 @@ def history(options: argparse.Namespace, store: Path) -> int:
     Raises:
         RulesError, SchemaError, OSError: as reading raises them.
     """
-    every = without_parts(list_runs(store))
-    found = [s for s in every if s.header is not None and s.header.kind == "timed"]
-    runs = [load_run(summary.path) for summary in found]
-    series = [one for one in all_series(runs) if fnmatchcase(one.name, options.cells)]
+    runs = timed_runs(
+        store, without_parts(list_runs(store)), lambda name: fnmatchcase(name, options.cells)
+    )
+    series = series_of(runs)
     if options.alert:
         rules, today = read_rules(), datetime.date.today()
         waived = [s for s in series if rules.waiver_of(s.name, today)[0]]

@@ -1,4 +1,4 @@
-"""Runs and their cells as tables for a terminal of 80 columns."""
+"""A run and its cells as tables for a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -14,31 +14,12 @@ from results.counters_printing import print_counters
 from results.disturbance import disturbance
 from results.findings import findings
 from results.interval import MEANING, half_width_text
+from results.list_printing import counts_text
 from results.run import Run
 from results.schema import TIMED, Cell
 from results.static_printing import print_profiles
-from results.store import RunSummary
 from results.trouble import advice
 from results.units import digits, time_unit
-
-
-def print_list(summaries: Sequence[RunSummary], console: Console) -> None:
-    """A row for each run: name, device and machine, when, counts by status, how it ended."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("run, when and commit", no_wrap=True)
-    for name in ("machine", "cells", "state"):
-        table.add_column(name, overflow="fold")
-    for summary in summaries:
-        header = summary.header
-        if header is None:
-            table.add_row(summary.name, summary.machine_key, summary.error, summary.state)
-            continue
-        when = header.created_utc.replace("T", " ").removesuffix("Z")
-        commit = f"{(header.commit or 'no commit')[:9]}{' (dirty)' if header.dirty else ''}"
-        run = f"{summary.name}\n{when}\n{commit}"
-        machine = f"{header.device}\n{summary.machine_key}"
-        table.add_row(run, machine, _counts_text(summary.counts or {}), summary.state)
-    console.print(table)
 
 
 def print_run(
@@ -52,7 +33,7 @@ def print_run(
     dirty = " (dirty)" if header.dirty else ""
     device = header.ceilings.device_name if header.ceilings else None
     threads = header.settings.threads
-    console.print(Text(f"{run.name}{dirty}, {run.state}: {_counts_text(run.counts)}"))
+    console.print(Text(f"{run.name}{dirty}, {run.state}: {counts_text(run.counts)}"))
     on = f"{device or header.device}, {header.machine_key}"
     console.print(Text(on if threads is None else f"{on}, {threads} thread(s)"))
     if told := disturbance(run):
@@ -153,7 +134,3 @@ def _print_reasons(run: Run, console: Console) -> None:
 def _loud(status: str) -> str:
     """A wrong result is never passed over."""
     return status.upper() if status == "wrong" else status
-
-
-def _counts_text(counts: dict[str, int]) -> str:
-    return ", ".join(f"{n} {status}" for status, n in counts.items()) or "no cells"

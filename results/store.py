@@ -1,44 +1,31 @@
-"""Where runs are kept, which there are, and a run read whole, with what a crash left of it."""
+"""Where runs are kept, which there are, and which of them a name means."""
 
 from __future__ import annotations
 
 import difflib
-import json
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import psutil
+from results.folders import RunFolder, run_folders
+from results.index import Index
+from results.run import Header
+from results.run_folder import JOURNAL, load_header, load_run
+from results.summary import RunSummary, decode, encode, summarize
+from results.waiting import told
 
-from impls.interface.problem import Problem
-from results.journal import read_journal
-from results.reading import Place, SchemaError, parse_strict, read_record
-from results.run import Header, Planned, Run, Running, read_header
-from results.schema import Cell
+__all__ = ["RunNotFound", "find_run", "list_runs", "load_run", "store_folder", "without_parts"]
 
 STORE_VARIABLE = "ATTNBENCH_STORE"
-CRASHED = "the process died while measuring it"
-# Process creation times are read from clock ticks, 1/100 s, and written as decimal numbers.
-SAME_PROCESS_S = 1.0
+_READING = "results: read {done} of {total} runs, {left}: this once; the index keeps them"
+# What is read before it is kept: an interrupted first reading goes on from there.
+_AT_ONCE = 500
 
 
 class RunNotFound(LookupError):
     """No run is called so, or several are; the message says which there are."""
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """One line of a list of runs; if `error` says why it cannot be read, the rest is unknown."""
-
-    path: Path
-    name: str
-    machine_key: str
-    header: Header | None = None
-    state: str = "unreadable"
-    counts: dict[str, int] | None = None
-    error: str | None = None
 
 
 def store_folder(chosen: str | Path | None = None) -> Path:
@@ -55,34 +42,58 @@ def store_folder(chosen: str | Path | None = None) -> Path:
 
 def list_runs(store: str | Path | None = None) -> list[RunSummary]:
     """Every run of the store, over all machines, the newest first; unreadable ones last."""
-    summaries = [summarize(path) for path in _run_folders(store_folder(store))]
-    readable = [s for s in summaries if s.header is not None]
+    store = store_folder(store)
+    folders = _folders(store)
+    index = Index(store, len(folders))
+    said = index.known("summaries", folders)
+    found = {f: decode(f, said[f.key]) for f in folders if f.key in said}
+    unknown = [folder for folder in folders if folder not in found]
+    with index.keeping("summaries", _AT_ONCE) as keep:
+        for summary in told(map(summarize, unknown), unknown, _READING):
+            found[summary.folder] = summary
+            if summary.is_lasting:
+                keep(summary.folder, encode(summary))
+    index.forget("summaries", folders)
+    if index.trouble:
+        print(f"results: nothing is kept for the next time: {index.trouble}", file=sys.stderr)
+    readable = [s for s in found.values() if s.header is not None]
     readable.sort(key=lambda s: (s.header.created_utc if s.header else "", s.name), reverse=True)
-    return readable + [s for s in summaries if s.header is None]
+    return readable + [found[f] for f in folders if found[f].header is None]
 
 
 def without_parts(summaries: Iterable[RunSummary]) -> list[RunSummary]:
-    """The runs that were not merged into another one of them: their cells would count twice."""
+    """The runs whose cells count: no part that was merged into another of them, and no copy."""
     found = list(summaries)
-    parts = {(s.machine_key, p.run) for s in found if s.header for p in s.header.merged}
-    return [s for s in found if (s.machine_key, s.name) not in parts]
+    parts = {(s.machine_key, name) for s in found if s.header for name in s.header.merged}
+    whole = [s for s in found if (s.machine_key, s.name) not in parts]
+    same: dict[tuple[str, str, str], list[RunSummary]] = defaultdict(list)
+    for one in whole:
+        if one.header is not None:
+            header = one.header
+            same[(header.machine_key, header.run, header.created_utc)].append(one)
+    copies = {copy.folder for twins in same.values() for copy in _copies(twins)}
+    return [one for one in whole if one.folder not in copies]
 
 
-def summarize(path: Path) -> RunSummary:
-    """What a list shows of one run; its plan, which takes twenty times as long, is not read.
+def _copies(twins: Sequence[RunSummary]) -> list[RunSummary]:
+    """Those whose journal is that of another one of them, or the beginning of it."""
+    if len(twins) == 1:
+        return []
+    # Of two equal ones the one that has its own name is the run.
+    journals = [(_journal(one), one.header and one.name == one.header.run, one) for one in twins]
+    journals.sort(key=lambda j: (len(j[0]), j[1], j[2].name), reverse=True)
+    copies: list[RunSummary] = []
+    for n, (journal, _, one) in enumerate(journals):
+        if any(longer.startswith(journal) for longer, *_ in journals[:n]):
+            copies.append(one)
+    return copies
 
-    The counts of a finished one are taken from its header.
-    """
-    name, machine_key = path.name, path.parent.name
+
+def _journal(summary: RunSummary) -> bytes:
     try:
-        header = _header(path, is_planned=False)
-        if header.finished_utc and header.counts and not (path / "running.json").exists():
-            state = _state(header, None, False)
-            return RunSummary(path, name, machine_key, header, state, dict(header.counts))
-        run = load_run(path)
-        return RunSummary(path, name, machine_key, header, run.state, run.counts)
-    except (SchemaError, OSError) as error:
-        return RunSummary(path, name, machine_key, error=str(error))
+        return (summary.path / JOURNAL).read_bytes()
+    except OSError:
+        return b""
 
 
 def find_run(
@@ -90,7 +101,7 @@ def find_run(
     store: str | Path | None = None,
     *,
     kind: str | None = None,
-    is_meant: Callable[[Header], bool] = lambda header: True,
+    is_meant: Callable[[Header], bool] | None = None,
 ) -> Path:
     """The folder of the run called so.
 
@@ -99,155 +110,46 @@ def find_run(
 
     Raises:
         RunNotFound: none is called so, or several; the message offers close names.
+        SchemaError, OSError: what `is_meant` is asked of has changed and cannot be read any more.
     """
     if name == "latest":
-        every = without_parts(list_runs(store))
-        of_kind = [s for s in every if s.header and kind in (None, s.header.kind)]
-        readable = [s for s in of_kind if s.header and is_meant(s.header)]
-        if not readable:
-            if kind == "static":
-                what, command = "static runs", "python -m suites static"
-            else:
-                what, command = "runs", "make bench"
-            told = f"no {what} in {store_folder(store)}: make one with `{command}`"
-            if unreadable := [s for s in every if s.error]:
-                first = f"{unreadable[0].name}: {unreadable[0].error}"
-                told += f" ({len(unreadable)} cannot be read, {first})"
-            raise RunNotFound(told)
-        return readable[0].path
+        return _latest(store_folder(store), kind, is_meant)
     if (Path(name) / "run.json").is_file():
         return Path(name).absolute()
-    folders = _run_folders(store_folder(store))
-    names = {folder: (folder.name, f"{folder.parent.name}/{folder.name}") for folder in folders}
+    folders = _folders(store_folder(store))
+    names = {folder: (folder.name, f"{folder.machine_key}/{folder.name}") for folder in folders}
     text = str(name)
     found = [f for f in folders if text in names[f]]
     found = found or [f for f in folders if any(n.startswith(text) for n in names[f])]
     if len(found) == 1:
-        return found[0]
+        return found[0].path
     if found:
-        several = ", ".join(names[f][1] for f in found)
+        several = _some([names[f][1] for f in found])
         raise RunNotFound(f'"{text}" is the beginning of {len(found)} runs: {several}')
     raise RunNotFound(_not_found(text, [f.name for f in folders], store_folder(store)))
 
 
-def load_run(path: str | Path) -> Run:
-    """The run in a folder: header, cells and, where the process died, the cell it died in.
-
-    The last line for a cell, launch and series counts. A journal line that cannot be read, cut
-    short by a crash for instance, is left out and noted.
-
-    Raises:
-        SchemaError: a file does not say what the schema says.
-        FileNotFoundError: there is no run.json.
-    """
-    path = Path(path)
-    header = _header(path)
-    journal = read_journal(path / "cells.jsonl")
-    cells = list(journal.cells)
-    running, notes = _running(path / "running.json")
-    is_alive = running is not None and is_process(running.pid, running.pid_started)
-    finished = {cell.key for cell in cells}
-    if running is not None and not is_alive and running.key not in finished:
-        cells.append(_crashed(running, header))
-    return Run(
-        path=path,
-        header=header,
-        cells=tuple(cells),
-        state=_state(header, running, is_alive),
-        notes=(*journal.notes, *notes),
-        running=running if is_alive else None,
-        profiles=journal.profiles,
-    )
+def _latest(store: Path, kind: str | None, is_meant: Callable[[Header], bool] | None) -> Path:
+    every = without_parts(list_runs(store))
+    for one in every:
+        is_kind = one.header is not None and kind in (None, one.header.kind)
+        if is_kind and (is_meant is None or is_meant(load_header(one.path, is_planned=False))):
+            return one.path
+    if kind == "static":
+        what, command = "static runs", "python -m suites static"
+    else:
+        what, command = "runs", "make bench"
+    words = f"no {what} in {store}: make one with `{command}`"
+    if unreadable := [s for s in every if s.error]:
+        first = f"{unreadable[0].name}: {unreadable[0].error}"
+        words += f" ({len(unreadable)} cannot be read, {first})"
+    raise RunNotFound(words)
 
 
-def is_process(pid: int, started: float | None) -> bool:
-    """Whether the process with this pid that was created at `started` is there still.
-
-    Systems use a pid again; `started` (seconds since 1970) tells another process apart.
-    """
-    try:
-        process = psutil.Process(pid)
-        created, is_zombie = process.create_time(), process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
-    return not is_zombie and (started is None or abs(created - started) < SAME_PROCESS_S)
-
-
-def _run_folders(store: Path) -> list[Path]:
+def _folders(store: Path) -> list[RunFolder]:
     if store.exists() and not store.is_dir():
         raise RunNotFound(f"{store} is a file: the store is a folder of runs")
-    files = [file for name in ("run.json", "cells.jsonl") for file in store.glob(f"*/*/{name}")]
-    return sorted({file.parent for file in files})
-
-
-def _header(path: Path, *, is_planned: bool = True) -> Header:
-    value = _load(path / "run.json")
-    if not is_planned and isinstance(value, dict):
-        value = {**value, "plan": []}
-    return read_header(value, Place(str(path / "run.json")))
-
-
-def _load(file: Path) -> Any:
-    place = Place(str(file))
-    try:
-        return parse_strict(file.read_text(encoding="utf-8"), place)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise SchemaError(f"{place}: not JSON: {error}") from None
-
-
-def _running(file: Path) -> tuple[Running | None, tuple[str, ...]]:
-    """What is noted as running; a note that cannot be read hides none of what is finished."""
-    try:
-        return read_record(Running, _load(file), Place(file.name)), ()
-    except FileNotFoundError:
-        return None, ()
-    except SchemaError as error:
-        return None, (f"left out: {error}",)
-
-
-def _crashed(running: Running, header: Header) -> Cell:
-    """The row of the cell that the process died in, as the plan describes it."""
-    row = (running.cell, running.suite, running.series)
-    planned = next((p for p in header.plan if (p.cell, p.suite, p.series) == row), None)
-    if planned is None:
-        planned = Planned(
-            cell=running.cell,
-            implementation=running.implementation,
-            problem=Problem.parse(running.problem_id),
-            pass_=running.pass_,
-            cache="unknown",
-            clock="unknown",
-            suite=running.suite,
-            series=running.series,
-            decision="run",
-        )
-    return Cell(
-        cell=planned.cell,
-        implementation=planned.implementation,
-        problem=planned.problem,
-        pass_=planned.pass_,
-        cache=planned.cache,
-        clock=planned.clock,
-        settings_version=header.settings.settings_version,
-        suite=planned.suite,
-        launch=running.launch,
-        status="crashed",
-        series=planned.series,
-        started_utc=running.started_utc,
-        reasons=(CRASHED,),
-    )
-
-
-def _state(header: Header, running: Running | None, is_alive: bool) -> str:
-    if is_alive:
-        return "in progress"
-    if running is not None:
-        return "crashed"
-    if header.interrupted:
-        return "interrupted"
-    return "finished" if header.finished_utc else "unfinished"
+    return run_folders(store)
 
 
 def _not_found(text: str, names: list[str], store: Path) -> str:
@@ -255,6 +157,11 @@ def _not_found(text: str, names: list[str], store: Path) -> str:
         return f'no run "{text}": there are no runs in {store}: make one with `make bench`'
     close = difflib.get_close_matches(text, names, n=1)
     hint = f'did you mean "{close[0]}"? ' if close else ""
-    newest = sorted(set(names), reverse=True)
-    more = f" and {len(newest) - 10} more" if len(newest) > 10 else ""
-    return f'no run "{text}" in {store}: {hint}there are: {", ".join(newest[:10])}{more}'
+    newest = _some(sorted(set(names), reverse=True))
+    return f'no run "{text}" in {store}: {hint}there are: {newest}'
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first ten, and how many more there are."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more

@@ -8,7 +8,9 @@ import psutil
 import pytest
 
 from impls.interface.problem import Problem
-from results.store import load_run, summarize
+from results.folders import run_folder
+from results.run_folder import load_run
+from results.summary import summarize
 from tests.fake_cells import cell
 
 PROBLEM = Problem.parse("T=63,H=4,d_h=40")
@@ -116,6 +118,7 @@ def test_an_interrupted_run_and_one_that_just_stopped_are_told_apart(run_directo
         header["interrupted"] = True
 
     path = run_directory(change=interrupted)
-    assert load_run(path).state == summarize(path).state == "interrupted"
+    folder = run_folder(path)
+    assert folder and load_run(path).state == summarize(folder).state == "interrupted"
     path = run_directory(change=unfinished, created="20261129T200000Z")
     assert load_run(path).state == "unfinished"
