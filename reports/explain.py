@@ -90,8 +90,9 @@ def _identity(run: Run, cell: Cell) -> list[str]:
 
 def _problem(cell: Cell) -> list[str]:
     p = cell.problem
-    q, out = (f"({p.B}, {p.H}, {p.T_q}, {d})" for d in (p.d_h, p.d_v))
-    k, v = (f"({p.B}, {p.H_kv}, {p.T_kv}, {d})" for d in (p.d_h, p.d_v))
+    it = p.joined
+    q, out = (f"({it.B}, {p.H}, {it.T_q}, {d})" for d in (p.d_h, p.d_v))
+    k, v = (f"({it.B}, {p.H_kv}, {it.T_kv}, {d})" for d in (p.d_h, p.d_v))
     lines = [f"{p.id}, {cell.pass_.replace('_', ' + ')}"]
     if p.has_core:
         lines.append(f"q {q}, k {k}, v {v} → {out}; scale {p.scale:.4g}")
@@ -107,7 +108,9 @@ def _counts(cell: Cell) -> list[str]:
     flop = quantity(counts.flop, "FLOP")
     if cell.problem.is_attention:
         times = {"forward": "", "backward": " × 2.5", "forward_backward": " × 3.5"}[cell.pass_]
-        flop += f" = 2·B·H·N·(d_h + d_v){times}, N = {counts.pairs} visible pairs of a head"
+        B, in_all = ("B·", "") if cell.problem.lengths is None else ("", " in all sequences")
+        flop += f" = 2·{B}H·N·(d_h + d_v){times}, "
+        flop += f"N = {counts.pairs} visible pairs of a head{in_all}"
     declared = UNKNOWN if counts.algorithmic_bytes is None else quantity(
         counts.algorithmic_bytes, "B"
     )  # fmt: skip

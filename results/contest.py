@@ -22,7 +22,7 @@ def same_sweep(cell: Cell) -> tuple:
 
     B may change with T, B·T being constant on GPUs.
     """
-    shape = cell.problem.with_(B=1, T_q=1, T_kv=1, layout="bhtd").id
+    shape = cell.problem.joined.with_(B=1, T_q=1, T_kv=1, layout="bhtd").id
     sweep = (cell.implementation, shape, cell.problem.layout, cell.suite, cell.series)
     return (*sweep, cell.pass_, cell.cache, cell.clock)
 

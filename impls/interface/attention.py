@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 
+from impls.interface.arguments import check_arguments
 from impls.interface.problem import DTYPES, PASSES, SOFTMAX, Problem
 
 NEEDS = ("backward", "lse", "mask", "scale", "softcap")
@@ -56,6 +56,7 @@ class Capabilities:
     causal_rectangular: bool = True
     window: bool = True
     layouts: tuple[str, ...] = ("bhtd", "bthd", "packed")
+    dense: bool = True
     further: Callable[[Problem, str, frozenset[str]], list[str]] | None = None
 
 
@@ -71,6 +72,8 @@ class Implementation:
         prepare: `prepare(problem, device) -> forward` builds, outside the clock, what depends on
             the problem alone (a block mask, a compiled function); the forward it returns is called
             as `forward(q, k, v)`. None: `forward` with the problem's arguments.
+        prepare_lengths: the same for problems with `lengths`, whose sequences lie one after
+            another in q, k and v (`Problem.joined`). None: those are not supported.
         needs_compiler: `prepare`'s first call compiles; planned for and timed in its own column.
         runs: names of operators or kernels (any part of the name) one of which a profile of
             the call must show; none found means it fell back, and the cell is an error.
@@ -97,6 +100,7 @@ class Implementation:
     prepare: Callable[[Problem, str], Forward] | None = None
     needs_compiler: bool = False
     runs: tuple[str, ...] = ()
+    prepare_lengths: Callable[[Problem, str], Forward] | None = None
     algorithmic_bytes: Callable[[Problem, str], int] | None = None
     cache_bytes: Callable[[Problem, str], int | None] | None = None
     scratch_bytes: Callable[[Problem, str], int] | None = None
@@ -110,6 +114,14 @@ class Implementation:
 
 def reasons_against(
     implementation: Implementation,
+    def prepared(self, problem: Problem, device: str) -> Forward | None:
+        """The forward that is made for this problem alone; None where none is.
+
+        It takes (q, k, v), and is built outside the clock.
+        """
+        prepare = self.prepare if problem.lengths is None else self.prepare_lengths
+        return None if prepare is None else prepare(problem, device)
+
     problem: Problem,
     device: str,
     needs: Collection[str] = (),
@@ -160,10 +172,15 @@ def reasons_against(
         f"H_kv={problem.H_kv} differs from H={problem.H}: grouped heads are not supported",
     )
     against(problem.causal and not can.causal, "causal is not supported")
-    against(
-        problem.causal and problem.T_q != problem.T_kv and not can.causal_rectangular,
-        f"causal with T_q={problem.T_q} and T_kv={problem.T_kv}: only T_q = T_kv",
-    )
+    if problem.lengths is not None:
+        against(implementation.prepare_lengths is None, "variable-length batches are not supported")
+        against("lse" in needs, "lse is not supported of variable-length batches")
+    against(problem.lengths is None and not can.dense, "only for variable-length batches")
+    for one in [one for one in problem.sequences if one.T_q != one.T_kv][:1]:
+        against(
+            problem.causal and not can.causal_rectangular,
+            f"causal with T_q={one.T_q} and T_kv={one.T_kv}: only T_q = T_kv",
+        )
     against(problem.window is not None and not can.window, "a sliding window is not supported")
     against(problem.layout not in can.layouts, f"layout {problem.layout} is not supported")
     if problem.around is not None and problem.around.shape.latent is not None:
@@ -221,80 +238,3 @@ def attend(
     if implementation.forward_with_lse is None:
         raise Unsupported("lse is not supported")
     return implementation.forward_with_lse(q, k, v, **arguments)
-
-
-def check_arguments(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | None = None,
-    mask: torch.Tensor | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-) -> None:
-    """Refuse, with the numbers, what the interface gives no meaning to.
-
-    Raises:
-        ValueError: see `attend`.
-    """
-    given = {"q": q, "k": k, "v": v} | ({} if mask is None else {"mask": mask})
-    for name, tensor in given.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"{name} is a {type(tensor).__name__}: it must be a tensor")
-        if name != "mask" and tensor.ndim != 4:
-            raise ValueError(f"{name} has {tensor.ndim} dimensions: it must be (B, H, T, d)")
-        if tensor.device != q.device:
-            raise ValueError(f"q is on {q.device} and {name} on {tensor.device}")
-    if not (q.dtype == k.dtype == v.dtype):
-        raise ValueError(f"q, k, v have dtypes {q.dtype}, {k.dtype}, {v.dtype}: give them one")
-    if not q.dtype.is_floating_point:
-        raise ValueError(f"q, k, v are {q.dtype}: attention is of floating numbers")
-    if not (q.shape[0] == k.shape[0] == v.shape[0]):
-        raise ValueError(f"B differs: q {q.shape[0]}, k {k.shape[0]}, v {v.shape[0]}")
-    if k.shape[1] != v.shape[1]:
-        raise ValueError(
-            f"k has {k.shape[1]} heads and v has {v.shape[1]}: H_kv must be one number"
-        )
-    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
-        raise ValueError(f"H={q.shape[1]} is not a multiple of H_kv={k.shape[1]}")
-    if k.shape[2] != v.shape[2]:
-        raise ValueError(f"k has T_kv={k.shape[2]} and v has T_kv={v.shape[2]}")
-    if q.shape[3] != k.shape[3]:
-        raise ValueError(f"q has d_h={q.shape[3]} and k has d_h={k.shape[3]}")
-    _check_numbers(causal, window, scale, softcap)
-    if mask is not None:
-        _check_mask(mask, (*q.shape[:3], k.shape[2]), causal)
-
-
-def _check_numbers(
-    causal: bool, window: int | None, scale: float | None, softcap: float | None
-) -> None:
-    if window is not None:
-        is_count = isinstance(window, int) and not isinstance(window, bool)
-        if not is_count or window < 1 or not causal:
-            raise ValueError(f"window={window}: give 1 or more keys, together with causal")
-    if scale is not None and not math.isfinite(scale):
-        raise ValueError(f"scale={scale} is not finite")
-    if softcap is not None and not 0.0 < softcap < math.inf:
-        # Some libraries write "no cap" as 0; here 0 would make all scores equal.
-        raise ValueError(f"softcap={softcap}: give a finite cap above 0, or None for no cap")
-
-
-def _check_mask(mask: torch.Tensor, scores_shape: tuple[int, ...], causal: bool) -> None:
-    if causal:
-        raise ValueError("mask together with causal: put the causal part into the mask")
-    if mask.dtype != torch.bool and not mask.dtype.is_floating_point:
-        raise ValueError(
-            f"a mask of {mask.dtype} has no meaning: give bool (True = may attend) "
-            "or a floating bias"
-        )
-    try:
-        fits = torch.broadcast_shapes(mask.shape, scores_shape) == torch.Size(scores_shape)
-    except RuntimeError:
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"mask {tuple(mask.shape)} does not broadcast to (B, H, T_q, T_kv) = {scores_shape}"
-        )

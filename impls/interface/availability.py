@@ -74,8 +74,7 @@ def _tried(implementation: Implementation, problem: Problem, device: str) -> Ina
     try:
         # What it changes for all is told of its own cells, and must not hold for others.
         with torch_state.kept(), torch.no_grad():
-            if implementation.prepare is not None:
-                forward = implementation.prepare(problem, device)
+            if (forward := implementation.prepared(problem, device)) is not None:
                 forward(inputs.q, inputs.k, inputs.v)
             else:
                 attend(implementation, inputs.q, inputs.k, inputs.v, causal=problem.causal)
@@ -105,6 +104,8 @@ def tiny_problem(implementation: Implementation, device: str) -> Problem:
     step = can.d_h_multiple_of
     d_h = min(64, can.max_d_h or 64) // step * step or step
     plain = Problem(B=1, T_q=16, T_kv=16, H=2, d_h=d_h, operator=implementation.operator)
+    if not can.dense:
+        plain = Problem.of_lengths((16, 8), H=2, d_h=d_h)
     candidates = [
         plain.with_(dtype=dtype, causal=causal, layout=layout)
         for dtype in can.dtypes

@@ -61,7 +61,7 @@ class Trial:
         self.implementation = implementation
         self.device = device
         self.where = where
-        self._prepared: tuple[Problem, Callable[..., torch.Tensor]] | None = None
+        self._prepared: tuple[Problem, Callable[..., torch.Tensor] | None] | None = None
 
     def outcome(self, case: Case, ask: str) -> Outcome:
         """The verdict on one check: what it refuses is unsupported, what it raises is wrong."""
@@ -112,7 +112,8 @@ class Trial:
 
     def check(self, given: Given, expected: Reference) -> Check:
         """What was given, against float64."""
-        return check_output(*given, expected, where=self.where)
+        allowed = self.implementation.allowed_error
+        return check_output(*given, expected, allowed_error=allowed, where=self.where)
 
     def call(
         self,
@@ -125,11 +126,9 @@ class Trial:
     ) -> _Gave:
         """Output and lse of one call, by the prepared forward where there is one."""
         is_plain = mask is None and case.scale is None and case.softcap is None
-        prepare = self.implementation.prepare
-        if prepare is not None and is_plain and not with_lse and not case.problem.is_empty:
-            if self._prepared is None or self._prepared[0] != case.problem:
-                self._prepared = (case.problem, prepare(case.problem, self.device))
-            return self._prepared[1](q, k, v), None
+        may_prepare = is_plain and not with_lse and not case.problem.is_empty
+        if may_prepare and (forward := self._forward_of(case.problem)) is not None:
+            return forward(q, k, v), None
         return attend(
             self.implementation,
             *(q, k, v),
@@ -140,6 +139,12 @@ class Trial:
             softcap=case.softcap,
             with_lse=with_lse,
         )
+
+    def _forward_of(self, problem: Problem) -> Callable[..., torch.Tensor] | None:
+        """What is prepared for the problem, once for calls that follow one another."""
+        if self._prepared is None or self._prepared[0] != problem:
+            self._prepared = (problem, self.implementation.prepared(problem, self.device))
+        return self._prepared[1]
 
     def wait(self) -> None:
         """Until an asynchronous call has finished."""

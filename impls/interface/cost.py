@@ -6,12 +6,16 @@ that two implementations of one problem differ in time only.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Concatenate, ParamSpec
 
 from impls.interface.problem import DTYPE_BYTES, PASSES, Problem
 
 CONVENTIONS = ("exact", "fa")
 LSE_BYTES = 4
+_Further = ParamSpec("_Further")
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class Cost:
     """The counts of one problem and pass.
 
     Attributes:
-        pairs: visible (query, key) pairs of one head; exact whatever the convention.
+        pairs: visible (query, key) pairs of one head, of a variable-length batch in all its
+            sequences; exact whatever the convention.
         flop: useful floating-point operations under `flop_convention`.
         exp: exponentials of the softmax, a resource of their own.
         compulsory_bytes: what any implementation must move.
@@ -55,8 +60,24 @@ def cost(problem: Problem, pass_: str = "forward", convention: str = "exact") ->
     )
 
 
+def _of_each_sequence(
+    count: Callable[Concatenate[Problem, _Further], int],
+) -> Callable[Concatenate[Problem, _Further], int]:
+    """The same count, of a variable-length batch the sum over its sequences: padding is no work.
+
+    The offsets that say where each begins, B + 1 integers, are not counted.
+    """
+
+    @functools.wraps(count)
+    def counted(problem: Problem, *args: _Further.args, **kwargs: _Further.kwargs) -> int:
+        return sum(count(one, *args, **kwargs) for one in problem.sequences)
+
+    return counted
+
+
+@_of_each_sequence
 def visible_pairs(problem: Problem) -> int:
-    """The (query, key) pairs that one head may see, N.
+    """The (query, key) pairs that one head may see, N; of lengths, in all sequences together.
 
     Full: T_q·T_kv. Causal, bottom-right: the query i of T_q may see a_i = i + 1 + T_kv − T_q keys
     (none below 0), and a window w takes away the max(0, a_i − w) oldest. Both sums run over T_q
@@ -67,6 +88,8 @@ def visible_pairs(problem: Problem) -> int:
     10
     >>> visible_pairs(Problem.parse("T_q=1,T_kv=9,H=1,d_h=64,causal"))
     9
+    >>> visible_pairs(Problem.parse("lengths=4+1,H=1,d_h=64,causal"))
+    11
     """
     T_q, T_kv, w = problem.T_q, problem.T_kv, problem.window
     if not problem.causal:
@@ -76,6 +99,7 @@ def visible_pairs(problem: Problem) -> int:
     return seen - hidden
 
 
+@_of_each_sequence
 def flop(problem: Problem, pass_: str = "forward", convention: str = "exact") -> int:
     """The useful floating-point operations: 2·B·H·N·(d_h + d_v) forward.
 
@@ -105,6 +129,7 @@ def flop(problem: Problem, pass_: str = "forward", convention: str = "exact") ->
     return {"forward": 2, "backward": 5, "forward_backward": 7}[pass_] * forward // 2
 
 
+@_of_each_sequence
 def exponentials(problem: Problem, pass_: str = "forward") -> int:
     """The exponentials of the softmax: B·H·N in forward and, recomputed, again in backward.
 
@@ -118,6 +143,7 @@ def exponentials(problem: Problem, pass_: str = "forward") -> int:
     return 2 * once if pass_ == "forward_backward" else once
 
 
+@_of_each_sequence
 def compulsory_bytes(problem: Problem, pass_: str = "forward") -> int:
     """The bytes any implementation must move: each tensor once, K and V with their H_kv heads.
 

@@ -14,7 +14,8 @@ from impls.interface.problem import Problem
 class Terms:
     """What the formula is applied to.
 
-    `mask`, bool or floating, broadcasts to (B, H, T_q, T_kv).
+    `mask`, bool or floating, broadcasts to (B, H, T_q, T_kv). `seen`, of a variable-length batch,
+    has for each query the first key that it sees and the one past the last: see `seen_keys`.
     """
 
     inputs: Inputs
@@ -22,6 +23,7 @@ class Terms:
     mask: torch.Tensor | None
     scale: float
     softcap: float | None
+    seen: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def masking_of(
         self, b: torch.Tensor, h: torch.Tensor, rows: torch.Tensor, keys: torch.Tensor
@@ -32,6 +34,9 @@ class Terms:
             full = self.mask.expand(p.B, p.H, p.T_q, p.T_kv)
             part = full[b[:, None], h[:, None], rows[None, :]][:, :, keys]
             return ~part if part.dtype == torch.bool else part
+        if self.seen is not None:
+            first, stop = (each[rows][:, None] for each in self.seen)
+            return ((keys < first) | (keys >= stop))[None]
         if not p.causal:
             return None
         last = (rows + p.T_kv - p.T_q)[:, None]

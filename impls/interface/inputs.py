@@ -21,7 +21,8 @@ class Inputs:
     """The tensors of one problem.
 
     q (B, H, T_q, d_h), k (B, H_kv, T_kv, d_h), v (B, H_kv, T_kv, d_v), and d_out (B, H, T_q, d_v),
-    the gradient that arrives at the output, for the backward pass.
+    the gradient that arrives at the output, for the backward pass. A variable-length batch has its
+    sequences one after another along T, with B = 1: `Problem.joined`.
     """
 
     q: torch.Tensor
@@ -64,6 +65,7 @@ def make_inputs(problem: Problem, device: str, seed: int = 0) -> Inputs:
 
     Only packed inputs share storage; d_out never does, and lies as the layout's output would.
     """
+    problem = problem.joined
     kv = (problem.B, problem.H_kv, problem.T_kv)
     shapes = (
         (problem.B, problem.H, problem.T_q, problem.d_h),

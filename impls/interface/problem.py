@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from impls.interface.around import Around
+from impls.interface.sequence_lengths import check_lengths, read_lengths, write_lengths
 
 DTYPES = ("float32", "bfloat16", "float16")
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -31,6 +32,11 @@ class Problem:
     or another, by name, which is another problem. With `around` a part of a layer is computed, of
     which the sizes here are the core.
 
+    `lengths` makes it a variable-length batch: B sequences of these lengths, T_q the longest,
+    which attend each within itself, causal and window too. They lie one after another, without
+    padding, in tensors of B = 1 and T = Σ lengths: see `joined`. `lengths_kv` are those of their
+    keys where they differ, a decode step for each of several caches say.
+
     Raises:
         ValueError: a size is negative or not an integer, H is not a multiple of H_kv, or a word
             is not one of those known; the message says what was given and what would do.
@@ -49,12 +55,16 @@ class Problem:
     layout: str = "bhtd"
     operator: str = SOFTMAX
     around: Around | None = None
+    lengths: tuple[int, ...] | None = None
+    lengths_kv: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.H_kv == -1:
             object.__setattr__(self, "H_kv", self.H)
         if self.d_v == -1:
             object.__setattr__(self, "d_v", self.d_h)
+        if self.lengths_kv == self.lengths:
+            object.__setattr__(self, "lengths_kv", None)
         _check_fields(vars(self))
         if self.window is not None and not self.causal:
             raise ValueError("a window needs causal: it keeps the last `window` visible keys")
@@ -62,6 +72,44 @@ class Problem:
             self.T_q != self.T_kv or self.H_kv != self.H or self.d_v != self.d_h
         ):
             raise ValueError("layout=packed needs T_q = T_kv, H = H_kv and d_v = d_h")
+
+    @classmethod
+    def of_lengths(
+        cls, lengths: Sequence[int], lengths_kv: Sequence[int] | None = None, **sizes: Any
+    ) -> Problem:
+        """A variable-length batch of these sequences; `sizes` are the other fields."""
+        of_keys = lengths if lengths_kv is None else lengths_kv
+        return cls(
+            B=len(lengths),
+            T_q=max(lengths, default=0),
+            T_kv=max(of_keys, default=0),
+            lengths=tuple(lengths),
+            lengths_kv=tuple(of_keys),
+            **sizes,
+        )
+
+    @property
+    def sequences(self) -> tuple[Problem, ...]:
+        """Each sequence of a variable-length batch as a problem of its own; else this one alone."""
+        if self.lengths is None:
+            return (self,)
+        one = self.with_(B=1, T_q=0, T_kv=0, lengths=None, lengths_kv=None)
+        pairs = zip(self.lengths, self.lengths_kv or self.lengths, strict=True)
+        return tuple(one.with_(T_q=T_q, T_kv=T_kv) for T_q, T_kv in pairs)
+
+    @property
+    def joined(self) -> Problem:
+        """The problem whose tensors a variable-length batch lies in: B = 1, T = Σ lengths."""
+        if self.lengths is None:
+            return self
+        T_q, T_kv = sum(self.lengths), sum(self.lengths_kv or self.lengths)
+        return self.with_(B=1, T_q=T_q, T_kv=T_kv, lengths=None, lengths_kv=None)
+
+    @property
+    def filled(self) -> float:
+        """The share of real tokens in a batch padded to its longest sequence; 1 without lengths."""
+        padded = self.B * self.T_kv
+        return 1.0 if self.lengths is None or not padded else self.joined.T_kv / padded
 
     @property
     def is_empty(self) -> bool:
@@ -86,10 +134,7 @@ class Problem:
     @property
     def id(self) -> str:
         """A short, stable, ASCII name, shown by pytest; `--problem` reads it back (no `around`)."""
-        parts = [f"B={self.B}"]
-        same_T = self.T_q == self.T_kv
-        parts += [f"T={self.T_q}"] if same_T else [f"T_q={self.T_q}", f"T_kv={self.T_kv}"]
-        parts.append(f"H={self.H}")
+        parts = [*self._length_words(), f"H={self.H}"]
         if self.H_kv != self.H:
             parts.append(f"H_kv={self.H_kv}")
         parts.append(f"d_h={self.d_h}")
@@ -108,6 +153,15 @@ class Problem:
             parts += self.around.words
         return ",".join(parts)
 
+    def _length_words(self) -> list[str]:
+        """How many sequences of how many tokens, as `parse` reads it."""
+        if self.lengths is not None:
+            of_keys = [f"lengths_kv={write_lengths(self.lengths_kv)}"] if self.lengths_kv else []
+            return [f"lengths={write_lengths(self.lengths)}", *of_keys]
+        same_T = self.T_q == self.T_kv
+        T = [f"T={self.T_q}"] if same_T else [f"T_q={self.T_q}", f"T_kv={self.T_kv}"]
+        return [f"B={self.B}", *T]
+
     def __str__(self) -> str:
         return self.id
 
@@ -116,12 +170,15 @@ class Problem:
         return replace(self, **changes)
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, for run files; `operator` and `around` only where they are not as usual."""
+        """All fields, for run files; those that came later only where they are not as usual."""
         record = asdict(self)
         if self.operator == SOFTMAX:
             del record["operator"]
-        if self.around is None:
-            del record["around"]
+        for name in ("around", "lengths", "lengths_kv"):
+            if record[name] is None:
+                del record[name]
+            elif name != "around":
+                record[name] = list(record[name])
         return record
 
     @classmethod
@@ -130,15 +187,19 @@ class Problem:
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(record) - known):
             raise ValueError(f"unknown fields of a problem: {', '.join(unknown)}")
-        around = record.get("around")
-        return cls(**{**record, "around": None if around is None else Around.from_json(around)})
+        read = dict(record)
+        for name, kind in (("around", Around.from_json), ("lengths", tuple), ("lengths_kv", tuple)):
+            if read.get(name) is not None:
+                read[name] = kind(read[name])
+        return cls(**read)
 
     @classmethod
     def parse(cls, text: str, **defaults: Any) -> Problem:
         """The problem written as "B=4,T=8192,H=32,H_kv=8,d_h=128,causal".
 
         `T` sets T_q and T_kv. Bare words are a dtype, a layout, `causal` or `full`. B defaults
-        to 1; `defaults` fill what the text leaves out.
+        to 1; `defaults` fill what the text leaves out. "lengths=100+37+512" stands in place of
+        both B and T.
         """
         given: dict[str, Any] = {}
         for part in (p.strip() for p in text.split(",")):
@@ -150,12 +211,25 @@ class Problem:
                 raise ValueError(f'"{text}" gives T beside both T_q and T_kv')
             given.setdefault("T_q", T)
             given.setdefault("T_kv", T)
-        merged: dict[str, Any] = {"B": 1} | defaults | given
+        merged: dict[str, Any] = {"B": 1} | _sizes_of_lengths(given) | defaults | given
         # What is wrong stands in the text, what is missing does not: the wrong is told first.
         _check_fields(merged)
         if missing := [n for n in ("T_q", "T_kv", "H", "d_h") if n not in merged]:
             raise ValueError(f'"{text}" does not give {", ".join(missing)}: {_EXAMPLE}')
         return cls(**merged)
+
+
+def _sizes_of_lengths(given: Mapping[str, Any]) -> dict[str, int]:
+    """B and T of the lengths that are given; nothing without."""
+    lengths = given.get("lengths")
+    if lengths is None:
+        return {}
+    of_keys = given.get("lengths_kv", lengths)
+    return {
+        "B": len(lengths),
+        "T_q": max(lengths, default=0),
+        "T_kv": max(of_keys, default=0),
+    }
 
 
 def _read_part(part: str, given: dict[str, Any], text: str) -> None:
@@ -170,6 +244,8 @@ def _read_part(part: str, given: dict[str, Any], text: str) -> None:
         name, read = words[part]
     elif name in ("dtype", "layout", "operator"):
         read = value
+    elif name in ("lengths", "lengths_kv"):
+        read = read_lengths(value)
     elif name == "causal":
         if value.lower() not in ("0", "1", "true", "false"):
             raise ValueError(f'causal={value} in "{text}": write "causal" or "full"')
@@ -212,6 +288,7 @@ def _check_fields(given: Mapping[str, Any]) -> None:
         isinstance(window, bool) or not isinstance(window, int) or window < 1
     ):
         raise ValueError(f"window={window!r} is not a number of keys: give 1 or more")
+    check_lengths(given)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

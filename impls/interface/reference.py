@@ -11,6 +11,7 @@ from impls.interface.formula import Rows, Terms, backward, forward, rounded, wor
 from impls.interface.inputs import TORCH_DTYPES, Inputs
 from impls.interface.problem import Problem
 from impls.interface.sample import Sample, choose
+from impls.interface.sequences import seen_keys
 
 # Elements of one chunk of scores: 16 MiB in float64, several of which live at a time.
 _CHUNK = 1 << 21
@@ -37,6 +38,7 @@ class Expected:
 class Reference:
     """What every implementation is checked against, for one problem and its inputs.
 
+    Of a variable-length batch `problem` is the joined one, whose tensors it lies in.
     `outputs` has "out", "lse" and, with gradients, "dq", "dk", "dv". `largest_score` is the
     largest absolute score of the rows, after scale and softcap.
     """
@@ -68,10 +70,14 @@ def reference(
     What is computed is written in `attend`; the gradients are those of sum(out · d_out). A floating
     mask is rounded to the problem's dtype, as implementations are given it. `sample` says which
     rows are in it. Compute it once per problem and check every implementation against it.
+
+    Of a variable-length batch no key outside a query's own sequence has a weight; no mask is given.
     """
     if mask is not None and mask.dtype != torch.bool:
         mask = mask.to(inputs.q.dtype)
-    terms = Terms(inputs, problem, mask, problem.scale if scale is None else scale, softcap)
+    seen = None if problem.lengths is None else seen_keys(problem, inputs.q.device)
+    problem = problem.joined
+    terms = Terms(inputs, problem, mask, problem.scale if scale is None else scale, softcap, seen)
     sample = choose(problem, inputs.q.device)
     dtype = TORCH_DTYPES[problem.dtype]
     precision = torch.get_float32_matmul_precision()

@@ -21,18 +21,15 @@ class Call:
         """`prepare` is called here, outside any clock; `prepare_s` is how long it took."""
         self.cell, self.inputs, self._device = cell, inputs, device_name
         started = time.perf_counter()
-        prepare = cell.implementation.prepare
-        if prepare is not None:
-            self._forward: Callable[..., torch.Tensor] = prepare(cell.problem, device_name)
-        else:
-            self._forward = partial(
-                cell.implementation.forward,
-                causal=cell.problem.causal,
-                window=cell.problem.window,
-                mask=None,
-                scale=None,
-                softcap=None,
-            )
+        prepared = cell.implementation.prepared(cell.problem, device_name)
+        self._forward: Callable[..., torch.Tensor] = prepared or partial(
+            cell.implementation.forward,
+            causal=cell.problem.causal,
+            window=cell.problem.window,
+            mask=None,
+            scale=None,
+            softcap=None,
+        )
         self.prepare_s = time.perf_counter() - started
         self._leaves: tuple[torch.Tensor, ...] = ()
         self._out: torch.Tensor | None = None

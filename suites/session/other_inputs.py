@@ -19,7 +19,7 @@ def has_turn(problem: Problem) -> bool:
 
     Where it does not the inputs must be `replaced`, of which the outputs do not follow.
     """
-    return problem.B * problem.H > 1
+    return problem.joined.B * problem.H > 1
 
 
 @contextmanager

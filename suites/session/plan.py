@@ -237,7 +237,7 @@ def _call_s(cell: Cell, speeds: Speeds) -> float:
 
 def _step_flop(cell: Cell) -> int:
     """The FLOP of one query: who reads keys for each query head pays by them, not by bytes."""
-    one = cell.problem.with_(T_q=1, layout="bhtd", operator=SOFTMAX, around=None)
+    one = cell.problem.joined.with_(T_q=1, layout="bhtd", operator=SOFTMAX, around=None)
     return cost.flop(one, cell.pass_)
 
 
@@ -274,7 +274,7 @@ def _compile_s(cell: Cell) -> float:
 
 def _setup_s(cell: Cell) -> float:
     """Seconds to make a problem's inputs and its float64 answers."""
-    p, work = cell.problem, cost_of(cell.problem, cell.pass_)
+    p, work = cell.problem.joined, cost_of(cell.problem, cell.pass_)
     answer_s = work.flop / ANSWERED_FLOP_PER_S + _step_flop(cell) / ANSWERED_STEP_FLOP_PER_S
     if p.B * p.H * p.T_q * p.T_kv > MAX_PAIRS:
         answer_s = SAMPLED_S

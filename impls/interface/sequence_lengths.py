@@ -1,0 +1,105 @@
+"""The lengths of a batch's sequences: as they are written, checked, and spread. No torch here."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_EXAMPLE = 'write "100+37+512", "8x512+37" or "zipf:16:4096"'
+
+
+def read_lengths(text: str) -> tuple[int, ...]:
+    """The lengths written as "100+37+8x512", eight of 512 at the end, or "zipf:16:4096".
+
+    `zipf:N:TOTAL` is `zipf(N, TOTAL)`; `zipf:N:TOTAL:EXPONENT` has an exponent other than 1.
+
+    >>> read_lengths("100+2x37"), read_lengths("zipf:3:11")
+    ((100, 37, 37), (6, 3, 2))
+
+    Raises:
+        ValueError: it is not such a text.
+    """
+    if spread := re.fullmatch(r"zipf:(\d+):(\d+)(?::(\d+(?:\.\d*)?))?", text.strip()):
+        count, total, exponent = spread.groups()
+        return zipf(int(count), int(total), float(exponent or 1.0))
+    found: list[int] = []
+    for part in text.split("+"):
+        written = re.fullmatch(r"(?:(\d+)x)?(\d+)", part.strip())
+        if written is None:
+            raise ValueError(f"lengths={text}: {part.strip()!r} is no length: {_EXAMPLE}")
+        found += int(written[1] or 1) * [int(written[2])]
+    return tuple(found)
+
+
+def write_lengths(lengths: Sequence[int]) -> str:
+    """The text that `read_lengths` reads back, equal neighbours counted.
+
+    >>> write_lengths((100, 37, 37))
+    '100+2x37'
+    """
+    runs = ((length, len(list(run))) for length, run in itertools.groupby(lengths))
+    return "+".join(f"{count}x{length}" if count > 1 else str(length) for length, count in runs)
+
+
+def range_text(lengths: Sequence[int]) -> str:
+    """The shortest and the longest, for a table: "37…512", or "512" where all are alike."""
+    shortest, longest = min(lengths, default=0), max(lengths, default=0)
+    return str(longest) if shortest == longest else f"{shortest}…{longest}"
+
+
+def zipf(count: int, total: int, exponent: float = 1.0) -> tuple[int, ...]:
+    """`count` lengths that fall with rank r as 1/r^exponent (Zipf 1949) and sum to `total`.
+
+    Exponent 0 makes them equal. Each is rounded down and the longest get what is left over.
+
+    >>> zipf(4, 100, 0.0), zipf(4, 100)
+    ((25, 25, 25, 25), (48, 24, 16, 12))
+
+    Raises:
+        ValueError: no sequence, or fewer tokens than sequences.
+    """
+    if not 0 < count <= total:
+        raise ValueError(f"{total} tokens for {count} sequences: give each one token or more")
+    weights = [rank**-exponent for rank in range(1, count + 1)]
+    shares = [max(1, int(total * weight / sum(weights))) for weight in weights]
+    for rank in itertools.cycle(range(count)):
+        if (missing := total - sum(shares)) == 0:
+            return tuple(shares)
+        # Of very steep lengths the shortest were rounded up to 1: the longest gives it.
+        shares[0 if missing < 0 else rank] += 1 if missing > 0 else missing
+    raise AssertionError("itertools.cycle ended")
+
+
+def check_lengths(given: Mapping[str, Any]) -> None:
+    """Refuse lengths that do not fit each other or the sizes beside them, where these are there.
+
+    Raises:
+        ValueError: the message says what was given and what would do.
+    """
+    lengths = given.get("lengths")
+    of_keys = given.get("lengths_kv")
+    if lengths is None:
+        if of_keys is not None:
+            raise ValueError("lengths_kv without lengths: give both, or lengths alone")
+        return
+    for name, found in (("lengths", lengths), ("lengths_kv", of_keys)):
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in found or ()):
+            raise ValueError(f"{name}={found!r}: give whole numbers, 0 or more")
+    if of_keys is not None and len(of_keys) != len(lengths):
+        raise ValueError(f"{len(lengths)} lengths and {len(of_keys)} lengths_kv: one of each, each")
+    longest, longest_kv = max(lengths, default=0), max(of_keys or lengths, default=0)
+    due = {"B": len(lengths), "T_q": longest, "T_kv": longest_kv}
+    for name, size in due.items():
+        if given.get(name, size) != size:
+            raise ValueError(
+                f"{name}={given[name]} beside lengths={write_lengths(lengths)}: B is how many "
+                f"there are and T the longest, {name}={size}; leave it out"
+            )
+    if given.get("operator", "softmax") != "softmax":
+        raise ValueError(f"operator={given['operator']} has no variable-length batches")
+    if given.get("around") is not None:
+        raise ValueError("a layer has no variable-length batches: give its core")
+    if given.get("layout") == "packed" and of_keys is not None:
+        raise ValueError("layout=packed needs lengths_kv = lengths")
