@@ -98,9 +98,9 @@ class Implementation:
     capabilities: Capabilities = field(default_factory=Capabilities)
     forward_with_lse: Callable[..., tuple[torch.Tensor, torch.Tensor]] | None = None
     prepare: Callable[[Problem, str], Forward] | None = None
+    prepare_lengths: Callable[[Problem, str], Forward] | None = None
     needs_compiler: bool = False
     runs: tuple[str, ...] = ()
-    prepare_lengths: Callable[[Problem, str], Forward] | None = None
     algorithmic_bytes: Callable[[Problem, str], int] | None = None
     cache_bytes: Callable[[Problem, str], int | None] | None = None
     scratch_bytes: Callable[[Problem, str], int] | None = None
@@ -111,9 +111,6 @@ class Implementation:
     source: str = ""
     operator: str = SOFTMAX
 
-
-def reasons_against(
-    implementation: Implementation,
     def prepared(self, problem: Problem, device: str) -> Forward | None:
         """The forward that is made for this problem alone; None where none is.
 
@@ -122,6 +119,9 @@ def reasons_against(
         prepare = self.prepare if problem.lengths is None else self.prepare_lengths
         return None if prepare is None else prepare(problem, device)
 
+
+def reasons_against(
+    implementation: Implementation,
     problem: Problem,
     device: str,
     needs: Collection[str] = (),
