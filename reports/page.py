@@ -41,6 +41,7 @@ FLAG_MEANINGS = {
     "contended": "something else used the machine meanwhile",
     "swapped": "a megabyte or more was read back from swap meanwhile",
     "warm": "still getting faster when sampling began",
+    "approximate": "computed less exactly by design: its error stands beside its time",
 }
 
 

@@ -30,7 +30,7 @@ STATUSES = (
 )
 FLAGS = (
     *("host_bound", "near_floor", "throttled", "above_ceiling"),
-    *("low_n", "unsteady", "contended", "swapped", "warm"),
+    *("low_n", "unsteady", "contended", "swapped", "warm", "approximate"),
 )
 TIMED = ("ok", "wrong")
 

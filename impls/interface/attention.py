@@ -88,6 +88,8 @@ class Implementation:
         library: the distribution whose version is recorded.
         proven_in: "device" when checked where it runs; "interpreter" for kernels checked in a
             child process without their device.
+        allowed_error: of one that approximates, how far off it says it may be, as a part of the
+            size of what is due; its rows are flagged. None: as close as the plain formula.
         source: where it was declared, for messages.
         operator: what it computes; the problems of another operator are not its own.
     """
@@ -108,6 +110,7 @@ class Implementation:
     unavailable: Callable[[str], list[str]] | None = None
     library: str = "torch"
     proven_in: str = "device"
+    allowed_error: float | None = None
     source: str = ""
     operator: str = SOFTMAX
 

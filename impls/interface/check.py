@@ -163,6 +163,7 @@ def check_output(
     grads: Sequence[torch.Tensor | None] | None,
     reference: Reference,
     *,
+    allowed_error: float | None = None,
     after_timing: bool = False,
     where: str = "device",
 ) -> Check:
@@ -170,7 +171,7 @@ def check_output(
 
     What is None was not asked of it; all None fails, as nothing was compared. Shapes and dtypes
     must be the interface's, and every element finite over the whole output, not only in the sampled
-    rows (lse may be −inf). `where` is "device" or "interpreter".
+    rows (lse may be −inf). `allowed_error` is that of an implementation that approximates.
     """
     given = {n: t for n, t in (("out", out), ("lse", lse)) if t is not None}
     if grads is not None:
@@ -178,7 +179,7 @@ def check_output(
         given |= dict(zip(("dq", "dk", "dv"), grads, strict=True))
     return check_each(
         given,
-        {name: _due(name, reference) for name in given},
+        {name: _due(name, reference, allowed_error or 0.0) for name in given},
         rows=reference.sample.words,
         after_timing=after_timing,
         where=where,
@@ -205,7 +206,7 @@ def check_each(
     return Check(not reasons, rows, outputs, tuple(reasons), after_timing, where)
 
 
-def _due(name: str, reference: Reference) -> Due:
+def _due(name: str, reference: Reference, at_least: float) -> Due:
     p = reference.problem
     shape = {
         "out": (p.B, p.H, p.T_q, p.d_v),
@@ -221,7 +222,7 @@ def _due(name: str, reference: Reference) -> Due:
         reference.sample.rows.device,
         reference.outputs[name],
         sampled=partial(reference.rows_of, name),
-        floor=floor_at(p.dtype, 0.0 if is_lse else reference.largest_score),
+        floor=max(at_least, floor_at(p.dtype, 0.0 if is_lse else reference.largest_score)),
     )
 
 

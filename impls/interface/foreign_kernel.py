@@ -52,7 +52,7 @@ class Build(Protocol):
 
 @dataclass(frozen=True)
 class ForeignKernel:
-    """An optional kernel; the first five are as of `Implementation`.
+    """An optional kernel; what has no word here is as of `Implementation`.
 
     Attributes:
         build: see `Build`.
@@ -68,6 +68,7 @@ class ForeignKernel:
     build: Build
     install: str
     at_least: tuple[int, ...]
+    allowed_error: float | None = None
 
     def implementation(self) -> Implementation:
         """It as an implementation: what it cannot do is refused by all that it declares."""
@@ -82,6 +83,7 @@ class ForeignKernel:
             forward_with_lse=self._forward_with_lse if gives_lse else None,
             prepare=self._prepare,
             unavailable=self._unavailable,
+            allowed_error=self.allowed_error,
         )
 
     def _unavailable(self, device: str) -> list[str]:

@@ -42,7 +42,7 @@ class CoreSubject:
 
     def check(self, call: Call) -> Check:
         """Its outputs against float64, with uninitialised memory poisoned."""
-        return _checked(_poisoned_outputs(call), self._expected)
+        return _checked(call, _poisoned_outputs(call), self._expected)
 
     def check_turned(self, call: Call) -> Check:
         """The check after timing, on other values in the same memory."""
@@ -54,8 +54,8 @@ class CoreSubject:
         else:
             back, expected = self._of_others(call)
             outputs = back
-        found = _checked(back, expected, after_timing=True)
-        if not found.ok and _checked(outputs, self._expected).ok:
+        found = _checked(call, back, expected, after_timing=True)
+        if not found.ok and _checked(call, outputs, self._expected).ok:
             why = "it gave the same result when its inputs had changed: a result is kept"
             return replace(found, reasons=(why,))
         return found
@@ -86,10 +86,17 @@ def _poisoned_outputs(call: Call) -> Mapping[str, torch.Tensor]:
 
 
 def _checked(
-    outputs: Mapping[str, torch.Tensor], expected: Reference, after_timing: bool = False
+    call: Call,
+    outputs: Mapping[str, torch.Tensor],
+    expected: Reference,
+    after_timing: bool = False,
 ) -> Check:
     gradients = [outputs[n] for n in ("dq", "dk", "dv")] if "dq" in outputs else None
-    return check_output(outputs["out"], None, gradients, expected, after_timing=after_timing)
+    return check_output(
+        *(outputs["out"], None, gradients, expected),
+        allowed_error=call.cell.implementation.allowed_error,
+        after_timing=after_timing,
+    )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from suites.measure.samples import Samples
 from suites.session.subject import cost_of
 from suites.session.sweep import Cell
 
+APPROXIMATE = "approximate"
+"""The flag of what does not compute the same: it enters no ratio with what does."""
+
 
 def measured_fields(
     cell: Cell,
@@ -39,6 +42,8 @@ def measured_fields(
     roof = bound(counts, cell.problem, cell.cache, ceilings)
     timing = samples.timing(prepare_s) if samples else None
     flags = _flags(samples, roof)
+    if samples and cell.implementation.allowed_error is not None:
+        flags.append(APPROXIMATE)
     status, reasons = "ok", []
     if failed is not None:
         status, reasons = "wrong", list(failed.reasons)
@@ -74,7 +79,10 @@ def timed_again(fields: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
         **fields,
         "samples": samples,
         "timing": samples.timing(fields["timing"]["prepare_s"]),
-        "flags": trust.flagged(_flags(samples, fields["bound"]), fields),
+        "flags": trust.flagged(
+            [*_flags(samples, fields["bound"]), *(f for f in fields["flags"] if f == APPROXIMATE)],
+            fields,
+        ),
     }
 
 
