@@ -7,12 +7,24 @@ import importlib.metadata
 import pytest
 import torch
 
-from impls import flash_attention_2, flash_attention_3, flash_attention_4, flashinfer_attention
+from impls import (
+    flash_attention_2,
+    flash_attention_3,
+    flash_attention_4,
+    flashinfer_attention,
+    sage_attention,
+    transformer_engine_attention,
+)
 from impls.interface.attention import Unsupported, attend, reasons_against
+from impls.interface.availability import availability
 from impls.interface.problem import Problem
 from impls.interface.registry import implementations
+from tests import foreign_libraries as libraries
 from tests.foreign_cases import on_a_device
+from tests.foreign_flashinfer import flashinfer
 from tests.foreign_libraries import on_a_cpu
+from tests.foreign_sageattention import sageattention
+from tests.foreign_transformer_engine import transformer_engine
 
 KERNELS = [
     flash_attention_2.KERNEL,
@@ -22,7 +34,34 @@ KERNELS = [
     flashinfer_attention.PREFILL,
     flashinfer_attention.PAGED,
     flashinfer_attention.DECODE,
+    transformer_engine_attention.KERNEL,
+    sage_attention.KERNEL,
 ]
+
+
+STAND_INS = [
+    libraries.flash_attn_2,
+    libraries.flash_attn_3,
+    libraries.flash_attn_4,
+    libraries.flash_attn_2,
+    *(flashinfer,) * 3,
+    transformer_engine,
+    sageattention,
+]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "library"),
+    list(zip(KERNELS, STAND_INS, strict=True)),
+    ids=[kernel.name for kernel in KERNELS],
+)
+def test_where_its_library_works_a_kernel_is_available(kernel, library, monkeypatch):
+    monkeypatch.setattr(flashinfer_attention, "_WORKSPACE_BYTES", 4096)
+    for variable in transformer_engine_attention.PINNED:
+        monkeypatch.setenv(variable, "1")
+    mine = on_a_cpu(kernel)
+    library(monkeypatch)
+    assert availability(mine, "cpu") == []
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
@@ -120,6 +159,34 @@ def test_what_a_kernel_cannot_do_is_refused_before_its_library_is_imported(kerne
                 "d_h=192, d_v=128: one of 64, 128, 256 for both",
                 "T_kv=33 is not a multiple of a page's 16 tokens",
                 "T_q=2: a decode step only",
+            ],
+        ),
+        (
+            transformer_engine_attention.KERNEL,
+            (7, 0),
+            "T=9,H=4,d_h=264,d_v=12,float16",
+            ("lse", "softcap"),
+            [
+                "d_h=264 is above 256",
+                "lse is not supported",
+                "softcap is not supported",
+                "needs compute capability 8.0, this device has 7.0",
+                "d_v=12 is not a multiple of 8",
+            ],
+        ),
+        (sage_attention.KERNEL, (9, 0), "T_q=1,T_kv=9,H=4,d_h=40,causal,float16", ("lse",), []),
+        (
+            sage_attention.KERNEL,
+            (10, 0),
+            "T_q=2,T_kv=9,H=4,H_kv=2,d_h=192,causal,window=3,float16",
+            ("lse", "backward"),
+            [
+                "d_h=192 is above 128",
+                "a sliding window is not supported",
+                "backward is not supported",
+                "needs compute capability 8.0, 8.6, 8.9, 9.0, 12.0, this device has 10.0",
+                "causal with T_q=2 and T_kv=9: only T_q = T_kv, or one query",
+                "lse with H=4 and H_kv=2: only one kv head, or H",
             ],
         ),
         (flash_attention_4.KERNEL, (9, 0), "T=9,H=4,d_h=256,d_v=64,float16", ("backward",), []),

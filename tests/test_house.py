@@ -29,7 +29,10 @@ ARROWS = {
     "reports": ("reports", "results", *ARITHMETIC),
     "conftest.py": PACKAGES,  # wiring: it alone sees both ends
 }
-OPTIONAL = ("triton", "xformers", "pynvml", "ray", "flash_attn")
+OPTIONAL = (
+    *("triton", "xformers", "pynvml", "ray", "flash_attn", "flash_attn_interface", "flashinfer"),
+    *("transformer_engine", "sageattention"),
+)
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc", "base"}
 LONGEST_MODULE = 300
 LONGEST_FIRST_LINE = 88

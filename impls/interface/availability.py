@@ -106,11 +106,14 @@ def tiny_problem(implementation: Implementation, device: str) -> Problem:
     plain = Problem(B=1, T_q=16, T_kv=16, H=2, d_h=d_h, operator=implementation.operator)
     if not can.dense:
         plain = Problem.of_lengths((16, 8), H=2, d_h=d_h)
+    of_one_query = [] if plain.lengths else [plain.with_(T_q=1)]
     candidates = [
-        plain.with_(dtype=dtype, causal=causal, layout=layout)
+        tried.with_(dtype=dtype, causal=causal, layout=layout)
+        for tried in (plain, *of_one_query)
         for dtype in can.dtypes
         for causal in (False, True)
         for layout in can.layouts
+        if layout != "packed" or tried.T_q == tried.T_kv
     ]
     for problem in candidates:
         if not reasons_against(implementation, problem, device):
