@@ -68,6 +68,7 @@ def test_a_cell_is_synced_to_the_disk_before_append_returns(run, monkeypatch):
 
 
 def test_numbers_that_are_not_finite_become_null_with_a_reason():
+    """Case B03, BenchmarkDotNet#1242: NaN as a bare word is no JSON, and strict readers refuse."""
     cell = {"reasons": ["first"], "timing": {"median_s": math.nan, "samples_s": [1.0, -math.inf]}}
     record = strict(line_of(cell))
     assert record["timing"] == {"median_s": None, "samples_s": [1.0, None]}

@@ -87,6 +87,7 @@ def _stopped_in_the_middle(folder: Path, how: signal.Signals, when: str = "") ->
 
 
 def test_a_cell_that_ends_the_process_is_named_crashed_by_the_next_command(crashed):
+    """Case B01, perma-bench#107: results were written in the end, and a crash lost them all."""
     assert crashed.code == 139 % 256
     assert crashed.statuses() == {"crashing 33": "ok", "crashing 49": "ok"}
     run = load_run(crashed.folder)
@@ -117,6 +118,7 @@ def test_kill_9_in_the_middle_costs_no_finished_cell(killed):
 
 
 def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
+    """Case B01, lambkin#107: an interrupt is no reason to lose what is finished."""
     found = _stopped_in_the_middle(tmp_path, signal.SIGINT)
     assert found.code == 2 and f"--resume {found.folder}" in found.output
     run = load_run(found.folder)

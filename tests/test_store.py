@@ -10,10 +10,13 @@ import psutil
 import pytest
 
 from impls.interface.problem import Problem
+from reports.rows import status_counts
 from results import store as store_module
 from results.reading import SchemaError
 from results.run_folder import is_process, load_run
+from results.schema import STATUSES
 from results.store import RunNotFound, find_run, list_runs, store_folder
+from suites.session.options import store_folder as written_to
 from tests.fake_cells import cell, check_record
 
 PROBLEM = Problem.parse("T=63,H=4,d_h=40")
@@ -29,13 +32,29 @@ def test_a_list_reads_no_plans_and_a_run_has_its_own(run_directory, tmp_path):
 
 
 def test_the_store_does_not_depend_on_the_current_folder(tmp_path, monkeypatch):
+    """Case B09, ioc-fanger PR#77: runs were not found from a folder below."""
     monkeypatch.delenv("ATTNBENCH_STORE", raising=False)
     monkeypatch.chdir(tmp_path)
     checkout = Path(store_module.__file__).parents[1]
-    assert store_folder() == checkout / "results" / "runs"
+    assert store_folder() == checkout / "results" / "runs" == written_to(None)
     monkeypatch.setenv("ATTNBENCH_STORE", str(tmp_path / "elsewhere"))
     assert store_folder() == tmp_path / "elsewhere"
     assert store_folder(tmp_path / "chosen") == tmp_path / "chosen"
+
+
+def test_runs_of_another_python_are_not_hidden(run_directory, monkeypatch):
+    """Case B09: a version is what a run says of itself, and part of no way to it."""
+
+    def measured_by(version):
+        return lambda header: header["environment"].update(python=version)
+
+    old = run_directory(change=measured_by("3.11.7"), machine_key="a")
+    new = run_directory(change=measured_by("3.12.2"), machine_key="b", created="20261130T080000Z")
+    monkeypatch.chdir(Path(__file__).parent)
+    assert [s.path for s in list_runs(old.parents[1])] == [new, old]
+    assert find_run(old.name, old.parents[1]) == old
+    assert load_run(old).header.environment["python"] == "3.11.7"
+    assert not [part for part in (*old.parts, *new.parts) if part.startswith("3.1")]
 
 
 def test_a_run_reads_back_whole(run_directory):
@@ -58,6 +77,10 @@ def test_a_run_reads_back_whole(run_directory):
 
 
 def test_a_wrong_result_keeps_its_time_and_its_mark(run_directory):
+    """Case B06, pytest-benchmark#5: with its mark gone, the time of a wrong result led a ranking.
+
+    One that raised left no trace, and a skipped one no reason.
+    """
     wrong = cell("naive", PROBLEM, 0.01, status="wrong", check=check_record(ok=False))
     raised = cell("sdpa_flash", PROBLEM, status="error", reasons=["ValueError: no"])
     skipped = cell("chunked", PROBLEM, status="skipped", reasons=["beyond the budget"])
@@ -67,8 +90,10 @@ def test_a_wrong_result_keeps_its_time_and_its_mark(run_directory):
         ("error", None),
         ("skipped", None),
     ]
-    assert run.comparable_cells == ()
+    assert run.comparable_cells == () == run.trusted_cells and run.cells[0].flop_per_s is None
     assert run.cells[2].reasons == ("beyond the budget",)
+    told = {status: 1 if status in ("wrong", "error", "skipped") else 0 for status in STATUSES}
+    assert dict(status_counts(run)) == told
 
 
 def test_the_last_line_for_a_cell_and_launch_wins(run_directory):
@@ -201,7 +226,10 @@ def test_an_empty_store_says_how_to_fill_it(tmp_path):
 
 
 def test_three_hundred_cells_stay_small_and_read_fast(run_directory):
-    """A journal of 300 cells with 1000 samples each, the most that is stored (case B04)."""
+    """Case B04, pytest-benchmark#96: with all samples it was hundreds of megabytes.
+
+    A journal of 300 cells with 1000 samples each, the most that is stored.
+    """
     records = []
     for i in range(300):
         record = cell("naive", PROBLEM.with_(T_q=i + 1, T_kv=i + 1), 0.02)
