@@ -9,6 +9,7 @@ a window counts the keys to the left of the last one; the LSE is natural, (B, H,
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from impls.interface.attention import Capabilities
 from impls.interface.foreign_kernel import (
@@ -17,7 +18,9 @@ from impls.interface.foreign_kernel import (
     ForeignKernel,
     Wanted,
     against_capability,
+    cumulated,
     through_bthd,
+    through_thd,
 )
 from impls.interface.problem import Problem
 
@@ -26,18 +29,29 @@ def build(problem: Problem, device: str, wanted: Wanted, *, deterministic: bool)
     """The call of one problem; see `Build`. `deterministic` changes its backward alone."""
     from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports]  # optional
 
-    left = -1 if problem.window is None else problem.window - 1
-    return through_bthd(
-        partial(
-            flash_attn_func,
-            softmax_scale=wanted.scale,
-            causal=problem.causal,
-            window_size=(left, 0 if problem.causal else -1),
-            softcap=wanted.softcap or 0.0,
-            deterministic=deterministic,
-            return_attn_probs=wanted.with_lse,
-        )
+    return through_bthd(partial(flash_attn_func, **_asked(problem, wanted, deterministic)))
+
+
+def build_lengths(problem: Problem, device: str, wanted: Wanted, *, deterministic: bool) -> Call:
+    """The call of one variable-length batch; see `Build`."""
+    from flash_attn import (  # pyright: ignore[reportMissingImports]  # optional
+        flash_attn_varlen_func,
     )
+
+    asked = cumulated(problem, device) | _asked(problem, wanted, deterministic)
+    return through_thd(partial(flash_attn_varlen_func, **asked))
+
+
+def _asked(problem: Problem, wanted: Wanted, deterministic: bool) -> dict[str, Any]:
+    left = -1 if problem.window is None else problem.window - 1
+    return {
+        "softmax_scale": wanted.scale,
+        "causal": problem.causal,
+        "window_size": (left, 0 if problem.causal else -1),
+        "softcap": wanted.softcap or 0.0,
+        "deterministic": deterministic,
+        "return_attn_probs": wanted.with_lse,
+    }
 
 
 def _further(problem: Problem, device: str, needs: frozenset[str]) -> list[str]:
@@ -59,6 +73,7 @@ def _kernel(name: str, summary: str, *, deterministic: bool) -> ForeignKernel:
         library="flash-attn",
         runs=("flash_fwd",),
         build=partial(build, deterministic=deterministic),
+        build_lengths=partial(build_lengths, deterministic=deterministic),
         install="pip install flash-attn --no-build-isolation",
         at_least=(2, 7),
     )

@@ -9,6 +9,7 @@ gave (out, lse) always and had no return_attn_probs.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from impls.interface.attention import Capabilities
 from impls.interface.foreign_kernel import (
@@ -18,8 +19,10 @@ from impls.interface.foreign_kernel import (
     Wanted,
     against_capability,
     against_multiples,
+    cumulated,
     demand,
     through_bthd,
+    through_thd,
 )
 from impls.interface.problem import Problem
 
@@ -33,19 +36,31 @@ def build(problem: Problem, device: str, wanted: Wanted) -> Call:
     )
 
     demand(flash_attn_func, "return_attn_probs", INSTALL)
-    left = -1 if problem.window is None else problem.window - 1
-    return through_bthd(
-        partial(
-            flash_attn_func,
-            softmax_scale=wanted.scale,
-            causal=problem.causal,
-            window_size=(left, 0 if problem.causal else -1),
-            softcap=wanted.softcap or 0.0,
-            # 0 is its own choice, which splits the keys where few queries would leave SMs idle.
-            num_splits=0,
-            return_attn_probs=wanted.with_lse,
-        )
+    return through_bthd(partial(flash_attn_func, **_asked(problem, wanted)))
+
+
+def build_lengths(problem: Problem, device: str, wanted: Wanted) -> Call:
+    """The call of one variable-length batch; see `Build`."""
+    from flash_attn_interface import (  # pyright: ignore[reportMissingImports]  # optional
+        flash_attn_varlen_func,
     )
+
+    demand(flash_attn_varlen_func, "return_attn_probs", INSTALL)
+    asked = cumulated(problem, device) | _asked(problem, wanted)
+    return through_thd(partial(flash_attn_varlen_func, **asked))
+
+
+def _asked(problem: Problem, wanted: Wanted) -> dict[str, Any]:
+    left = -1 if problem.window is None else problem.window - 1
+    return {
+        "softmax_scale": wanted.scale,
+        "causal": problem.causal,
+        "window_size": (left, 0 if problem.causal else -1),
+        "softcap": wanted.softcap or 0.0,
+        # 0 is its own choice, which splits the keys where few queries would leave SMs idle.
+        "num_splits": 0,
+        "return_attn_probs": wanted.with_lse,
+    }
 
 
 def _further(problem: Problem, device: str, needs: frozenset[str]) -> list[str]:
@@ -76,6 +91,7 @@ KERNEL = ForeignKernel(
     library="flash-attn-3",
     runs=("flash_attn_3::", "FlashAttnFwd"),
     build=build,
+    build_lengths=build_lengths,
     install=INSTALL,
     at_least=(3, 0),
 )

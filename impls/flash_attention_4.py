@@ -9,6 +9,7 @@ bottom right; a window counts the keys to the left of the last one, None is all;
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from impls.interface.attention import Capabilities
 from impls.interface.foreign_kernel import (
@@ -19,8 +20,10 @@ from impls.interface.foreign_kernel import (
     against_capability,
     against_multiples,
     compute_capability,
+    cumulated,
     demand,
     through_bthd,
+    through_thd,
 )
 from impls.interface.problem import Problem
 
@@ -36,21 +39,33 @@ def build(problem: Problem, device: str, wanted: Wanted) -> Call:
     )
 
     demand(flash_attn_func, "return_lse", INSTALL)
+    return through_bthd(partial(flash_attn_func, **_asked(problem, wanted)))
+
+
+def build_lengths(problem: Problem, device: str, wanted: Wanted) -> Call:
+    """The call of one variable-length batch; see `Build`."""
+    from flash_attn.cute import (  # pyright: ignore[reportMissingImports]  # optional
+        flash_attn_varlen_func,
+    )
+
+    demand(flash_attn_varlen_func, "return_lse", INSTALL)
+    asked = cumulated(problem, device) | _asked(problem, wanted)
+    return through_thd(partial(flash_attn_varlen_func, **asked))
+
+
+def _asked(problem: Problem, wanted: Wanted) -> dict[str, Any]:
     capability = compute_capability()
     may_split = capability is not None and capability[0] in _SPLITTING
     left = None if problem.window is None else problem.window - 1
-    return through_bthd(
-        partial(
-            flash_attn_func,
-            softmax_scale=wanted.scale,
-            causal=problem.causal,
-            window_size=(left, 0 if problem.causal else None),
-            softcap=wanted.softcap or 0.0,
-            # 0 is its own choice, which splits the keys where few queries would leave SMs idle.
-            num_splits=0 if may_split else 1,
-            return_lse=wanted.with_lse,
-        )
-    )
+    return {
+        "softmax_scale": wanted.scale,
+        "causal": problem.causal,
+        "window_size": (left, 0 if problem.causal else None),
+        "softcap": wanted.softcap or 0.0,
+        # 0 is its own choice, which splits the keys where few queries would leave SMs idle.
+        "num_splits": 0 if may_split else 1,
+        "return_lse": wanted.with_lse,
+    }
 
 
 def _further(problem: Problem, device: str, needs: frozenset[str]) -> list[str]:
@@ -81,6 +96,7 @@ KERNEL = ForeignKernel(
     library="flash-attn-4",
     runs=("flash_attncute",),
     build=build,
+    build_lengths=build_lengths,
     install=INSTALL,
     at_least=(4, 0),
 )

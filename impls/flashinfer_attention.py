@@ -22,6 +22,7 @@ import torch
 from impls.interface.attention import Capabilities, Unsupported
 from impls.interface.foreign_kernel import (
     SIXTEEN_BIT,
+    Build,
     Call,
     ForeignKernel,
     Given,
@@ -30,6 +31,7 @@ from impls.interface.foreign_kernel import (
 )
 from impls.interface.inputs import TORCH_DTYPES
 from impls.interface.problem import Problem
+from impls.interface.sequences import offsets
 
 PAGE = 16
 """Tokens of a page: vLLM's default."""
@@ -41,13 +43,15 @@ _SHARING = 4
 
 
 def build_prefill(problem: Problem, device: str, wanted: Wanted) -> Call:
-    """The call of one problem over tokens in a row; see `Build`."""
+    """The call of one problem, or variable-length batch, over tokens in a row; see `Build`."""
     import flashinfer  # pyright: ignore[reportMissingImports]  # optional
 
     wrapper = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(_workspace(device), "NHD")
+    T_q = problem.lengths or (problem.T_q,) * problem.B
+    T_kv = problem.lengths_kv or problem.lengths or (problem.T_kv,) * problem.B
     wrapper.plan(
-        _starts(problem.B, problem.T_q, device),
-        _starts(problem.B, problem.T_kv, device),
+        offsets(T_q, device),
+        offsets(T_kv, device),
         *(problem.H, problem.H_kv, problem.d_h),
         head_dim_vo=problem.d_v,
         causal=problem.causal,
@@ -56,7 +60,7 @@ def build_prefill(problem: Problem, device: str, wanted: Wanted) -> Call:
 
     def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Given:
         given = wrapper.run(_in_a_row(q), _in_a_row(k), _in_a_row(v), return_lse=wanted.with_lse)
-        return _as_batches(given, problem)
+        return _as_batches(given, problem.joined)
 
     return call
 
@@ -69,7 +73,7 @@ def build_paged(problem: Problem, device: str, wanted: Wanted) -> Call:
 
     def plan(pages: tuple[torch.Tensor, ...]) -> None:
         wrapper.plan(
-            _starts(problem.B, problem.T_q, device),
+            offsets((problem.T_q,) * problem.B, device),
             *pages,
             *(problem.H, problem.H_kv, problem.d_h, PAGE),
             causal=problem.causal,
@@ -144,12 +148,7 @@ def _page_table(problem: Problem, apart: int, device: str) -> tuple[torch.Tensor
     first = torch.arange(problem.B, dtype=torch.int32) * apart
     numbers = (first[:, None] + of_sequence).flatten()
     full = torch.full((problem.B,), PAGE, dtype=torch.int32)
-    return _starts(problem.B, each, device), numbers.to(device), full.to(device)
-
-
-def _starts(B: int, each: int, device: str) -> torch.Tensor:
-    """Where each of B pieces of equal length begins, and the end: (B + 1)."""
-    return torch.arange(B + 1, dtype=torch.int32, device=device) * each
+    return offsets((each,) * problem.B, device), numbers.to(device), full.to(device)
 
 
 def _planned(problem: Problem, wanted: Wanted) -> dict[str, Any]:
@@ -201,7 +200,7 @@ def _further(kind: str, problem: Problem, device: str, needs: frozenset[str]) ->
     return reasons
 
 
-def _kernel(kind: str, summary: str, build: Callable[[Problem, str, Wanted], Call]):
+def _kernel(kind: str, summary: str, build: Build) -> ForeignKernel:
     return ForeignKernel(
         name=f"flashinfer_{kind}",
         summary=summary,
@@ -215,6 +214,7 @@ def _kernel(kind: str, summary: str, build: Callable[[Problem, str, Wanted], Cal
         library="flashinfer-python",
         runs=(),
         build=build,
+        build_lengths=build if kind == "prefill" else None,
         install="pip install flashinfer-python (its first call compiles, with nvcc)",
         at_least=(0, 5),
     )

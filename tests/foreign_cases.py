@@ -54,3 +54,14 @@ def on_a_device(monkeypatch, capability: tuple[int, int]) -> None:
 
 
 STRIDED_ASKS = [("strides", ask) for ask in ASKS]
+
+LENGTHS = [
+    Case(text, Problem.parse(f"{text},d_h=64", **HALF), asks=("output", "gradients"))
+    for text in (
+        "lengths=0+17+1+33,H=2",
+        "lengths=16+5+33,H=4,H_kv=2,causal,bthd",
+        "lengths=16+33,H=2,causal,packed",
+        "lengths=1+1+1,lengths_kv=33+1+64,H=4,H_kv=1,causal",
+        "lengths=9+20,lengths_kv=5+64,H=2,causal,window=7",
+    )
+]

@@ -6,9 +6,12 @@ changes one of the `Habits` to see that another convention is told wrong.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -121,6 +124,33 @@ def flash_attention(
     return out.transpose(1, 2) if habits.heads_first else out, lse * habits.lse_factor
 
 
+def of_sequences(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The library's function of variable-length batches: `function` on each sequence alone."""
+
+    @functools.wraps(function)
+    def flash_attn_varlen_func(
+        q, k, v, *, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, **asked
+    ):
+        assert cu_seqlens_q.dtype == cu_seqlens_k.dtype == torch.int32
+        starts_q, starts_k = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
+        assert (starts_q[-1], starts_k[-1]) == (len(q), len(k))
+        outs, is_pair = [], False
+        for (a, b), (c, d) in zip(pairwise(starts_q), pairwise(starts_k), strict=True):
+            assert b - a <= max_seqlen_q and d - c <= max_seqlen_k
+            if b > a:
+                given = function(q[a:b][None], k[c:d][None], v[c:d][None], **asked)
+                is_pair = isinstance(given, tuple)
+                outs.append((given[0] if is_pair else given)[0])
+        return (torch.cat(outs), None) if is_pair else torch.cat(outs)
+
+    return flash_attn_varlen_func
+
+
+def both(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a module of flash-attn holds."""
+    return {"flash_attn_func": function, "flash_attn_varlen_func": of_sequences(function)}
+
+
 def flash_attn_2(monkeypatch: pytest.MonkeyPatch) -> Habits:
     """`flash_attn` as of v2.7 to v2.8.3: −1 is no bound, a row without a key has the LSE +∞."""
     habits = Habits()
@@ -154,9 +184,7 @@ def flash_attn_2(monkeypatch: pytest.MonkeyPatch) -> Habits:
         lse = lse.masked_fill(lse == -torch.inf, torch.inf)
         return (out, lse, torch.empty(0)) if return_attn_probs else out
 
-    install(
-        monkeypatch, "flash-attn", "2.8.3", {"flash_attn": {"flash_attn_func": flash_attn_func}}
-    )
+    install(monkeypatch, "flash-attn", "2.8.3", {"flash_attn": both(flash_attn_func)})
     return habits
 
 
@@ -200,7 +228,7 @@ def flash_attn_3(monkeypatch: pytest.MonkeyPatch) -> Habits:
         )
         return given if return_attn_probs else given[0]
 
-    modules = {"flash_attn_interface": {"flash_attn_func": flash_attn_func}}
+    modules = {"flash_attn_interface": both(flash_attn_func)}
     install(monkeypatch, "flash-attn-3", "3.0.0", modules)
     return habits
 
@@ -251,6 +279,6 @@ def flash_attn_4(monkeypatch: pytest.MonkeyPatch) -> Habits:
         return out, lse if needs_lse else None
 
     # Without flash-attn 2 its parent is a namespace.
-    modules = {"flash_attn": {}, "flash_attn.cute": {"flash_attn_func": flash_attn_func}}
+    modules = {"flash_attn": {}, "flash_attn.cute": both(flash_attn_func)}
     install(monkeypatch, "flash-attn-4", "4.0.0b36", modules)
     return habits

@@ -20,6 +20,7 @@ from tests.foreign_cases import (
     ASKS,
     DECODE,
     FULL,
+    LENGTHS,
     SCALED,
     STRIDED_ASKS,
     WINDOW,
@@ -44,6 +45,15 @@ each_flash = pytest.mark.parametrize(
 def test_flash_attn_is_handed_what_gives_the_float64_result(library, kernel, monkeypatch):
     library(monkeypatch)
     passes_all_but(on_a_cpu(kernel), *STRIDED_ASKS)
+
+
+@each_flash
+def test_sequences_of_any_lengths_attend_each_within_itself(library, kernel, monkeypatch):
+    habits = library(monkeypatch)
+    passes_all_but(on_a_cpu(kernel), matrix=LENGTHS)
+    habits.bottom_right = False
+    decode = LENGTHS[3]
+    assert wrong(on_a_cpu(kernel), decode) == {(decode.subject, ask) for ask in decode.asks}
 
 
 @each_flash

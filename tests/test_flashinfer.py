@@ -23,6 +23,7 @@ from tests.foreign_cases import (
     CAPPED,
     DECODE,
     HALF,
+    LENGTHS,
     MATRIX,
     PACKED,
     SCALED,
@@ -71,6 +72,14 @@ def test_flashinfer_is_handed_what_gives_the_float64_result(kernel, matrix, monk
     passes_all_but(on_a_cpu(kernel), *gradients(matrix), matrix=matrix)
     refused = outcomes(on_a_cpu(kernel), [STRIDED])
     assert {outcome.status for outcome in refused.values()} == {"unsupported"}
+
+
+def test_sequences_of_any_lengths_are_rows_of_tokens(monkeypatch):
+    flashinfer(monkeypatch)
+    prefill = on_a_cpu(flashinfer_attention.PREFILL)
+    passes_all_but(prefill, *gradients(LENGTHS), matrix=LENGTHS)
+    paged = outcomes(on_a_cpu(flashinfer_attention.PAGED), LENGTHS)
+    assert {outcome.status for outcome in paged.values()} == {"unsupported"}
 
 
 def test_another_convention_of_flashinfer_is_told_wrong(monkeypatch):

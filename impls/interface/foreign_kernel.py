@@ -22,6 +22,7 @@ from impls.interface.attention import (
 from impls.interface.inputs import TORCH_DTYPES
 from impls.interface.masking import nothing_attended, scale_or_default
 from impls.interface.problem import Problem
+from impls.interface.sequences import offsets
 
 SIXTEEN_BIT = ("bfloat16", "float16")
 
@@ -56,6 +57,7 @@ class ForeignKernel:
 
     Attributes:
         build: see `Build`.
+        build_lengths: the same for variable-length batches, in tensors of B = 1; None: not those.
         install: what to type where the library is not installed, or too old.
         at_least: the oldest version with this signature and these conventions.
     """
@@ -68,6 +70,7 @@ class ForeignKernel:
     build: Build
     install: str
     at_least: tuple[int, ...]
+    build_lengths: Build | None = None
     allowed_error: float | None = None
 
     def implementation(self) -> Implementation:
@@ -82,6 +85,7 @@ class ForeignKernel:
             forward=self._forward,
             forward_with_lse=self._forward_with_lse if gives_lse else None,
             prepare=self._prepare,
+            prepare_lengths=self._prepare if self.build_lengths else None,
             unavailable=self._unavailable,
             allowed_error=self.allowed_error,
         )
@@ -146,6 +150,8 @@ class ForeignKernel:
         if wanted.scale <= 0.0:
             # They scale after masking, and hold the maximum of what is not scaled yet.
             raise Unsupported(f"scale={wanted.scale} is not above 0: masked scores are −∞ times it")
+        if problem.lengths is not None and self.build_lengths is not None:
+            return _of_whole_rows(self.build_lengths(problem, device, wanted))
         dead = problem.T_q - problem.T_kv if problem.causal else 0
         if dead <= 0:
             return _of_whole_rows(self.build(problem, device, wanted))
@@ -211,6 +217,28 @@ def through_bthd(attention: Callable[..., Any]) -> Call:
         return out.transpose(1, 2), lse
 
     return call
+
+
+def through_thd(attention: Callable[..., Any]) -> Call:
+    """The call of a function of all sequences' tokens, (Σ T, H, d), handed views and no copies."""
+
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Given:
+        given = attention(*(tensor[0].transpose(0, 1) for tensor in (q, k, v)))
+        out = given[0] if isinstance(given, tuple) else given
+        return out.transpose(0, 1)[None], None
+
+    return call
+
+
+def cumulated(problem: Problem, device: str) -> dict[str, Any]:
+    """The lengths as flash-attn's functions are told: where each begins, and the longest."""
+    lengths = problem.lengths or ()
+    return {
+        "cu_seqlens_q": offsets(lengths, device),
+        "cu_seqlens_k": offsets(problem.lengths_kv or lengths, device),
+        "max_seqlen_q": problem.T_q,
+        "max_seqlen_k": problem.T_kv,
+    }
 
 
 def demand(function: Callable[..., Any], parameter: str, install: str) -> None:
