@@ -15,6 +15,8 @@ from suites.ab.arguments import AB_HELP, BISECT_HELP
 from suites.calibrate import command as calibration
 from suites.doctor import command as doctor
 from suites.gpu_day import command as gpu_day
+from suites.profile import command as profiling
+from suites.side_by_side import command as side_by_side
 from suites.supervisor import command as supervised
 
 _CEILINGS = """examples:
@@ -34,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; → its exit code: 0 done, 2 usage; `run` and `resume` have more."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["run"]:
+        named = side_by_side.device_of(given[1:])
+        if named is not None:
+            return side_by_side.measured(given[1:], named)
         return supervised.run(given[1:])
     if given[:1] == ["resume"]:
         return supervised.resume(given[1:])
@@ -45,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return calibration.calibrate(given[1:])
     if given[:1] == ["gpu"]:
         return gpu_day.gpu(given[1:])
+    if given[:1] == ["profile"]:
+        return profiling.profile(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m suites",
         description="Measure this machine, and read kernels compiled for others.",
@@ -59,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("bisect", help=BISECT_HELP)
     commands.add_parser("calibrate", help=calibration.HELP)
     commands.add_parser("gpu", help=gpu_day.HELP)
+    commands.add_parser("profile", help=profiling.HELP)
     _add_ceilings(commands)
     _add_static(commands)
     _add_doctor(commands)

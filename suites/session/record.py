@@ -38,7 +38,7 @@ def measured_fields(
     that was checked and not timed (--benchmark-disable) is "skipped".
     """
     failed = next((check for check in checks if not check.ok), None)
-    counts = _counts(cell, flop_convention)
+    counts = counts_of(cell, flop_convention)
     roof = bound(counts, cell.problem, cell.cache, ceilings)
     timing = samples.timing(prepare_s) if samples else None
     flags = _flags(samples, roof)
@@ -93,7 +93,8 @@ def _flags(samples: Samples | None, roof: Mapping[str, Any] | None) -> list[str]
     return [*samples.flags, *(["above_ceiling"] if is_above else [])]
 
 
-def _counts(cell: Cell, flop_convention: str) -> dict[str, Any]:
+def counts_of(cell: Cell, flop_convention: str) -> dict[str, Any]:
+    """The `counts` of a cell's record: FLOP, exponentials, and bytes by what they count."""
     found = cost_of(cell.problem, cell.pass_, flop_convention)
     algorithmic_bytes = found.compulsory_bytes + _rereads(cell)
     return asdict(found) | {

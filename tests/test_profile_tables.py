@@ -1,0 +1,281 @@
+"""The profile's rules, and what a GPU's kernels, ncu and perf would tell, from stand-ins."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from suites.profile import memory_counters
+from suites.profile.dispatched import Dispatched
+from suites.profile.kernels import ANNOTATION, table
+from suites.profile.kinds import kind_of
+
+KINDS = {
+    "GEMM": [
+        *("aten::bmm", "aten::mm", "aten::addmm", "aten::baddbmm", "aten::mv"),
+        *("mkldnn::_linear_pointwise", "mkl::_mkl_linear"),
+        "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_32x6_tn",
+        "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT",
+        "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn>",
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1",
+        "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>",
+        "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>",
+    ],
+    "softmax": [
+        *("aten::_softmax", "aten::_log_softmax", "aten::logsumexp", "aten::_safe_softmax"),
+        "aten::_softmax_backward_data",
+        "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, false>",
+        "void at::native::(anonymous namespace)::cunn_SoftMaxForwardReg<float, float, float>",
+    ],
+    "attention kernel": [
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+        "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+        "aten::_efficient_attention_forward",
+        "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>, softmax>",
+        "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel)",
+        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x128x128",
+        *("triton_flash_forward", "triton_flash_forward_hopper", "triton_decode"),
+        *("_fwd_kernel_splitK", "_splitK_reduce", "triton_tem_fused_flex_attention_0"),
+        "void flashinfer::BatchDecodeWithPagedKVCacheKernel<0, 8, 32>",
+    ],
+    "copy": [
+        *("aten::copy_", "aten::cat", "aten::index_select", "aten::gather", "aten::flip"),
+        "Memcpy DtoD (Device -> Device)",
+        "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda>",
+        "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 4, 128>",
+    ],
+    "fill": ["aten::fill_", "aten::zero_", "aten::tril", "Memset (Device)"],
+    "elementwise": [
+        *("aten::mul", "aten::mul_", "aten::add", "aten::sub", "aten::exp", "aten::where"),
+        *("aten::masked_fill_", "aten::neg", "aten::div", "aten::tanh", "aten::threshold_backward"),
+        "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>",
+    ],
+    "reduction": [
+        *("aten::sum", "aten::amax", "aten::mean", "aten::cumsum"),
+        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>",
+    ],
+    "normalisation": ["aten::native_layer_norm", "aten::native_layer_norm_backward"],
+    "random numbers": ["aten::bernoulli_", "aten::native_dropout"],
+    "fused by the compiler": [
+        "## Call CompiledFxGraph fgzk2 ##",
+        "triton_per_fused__softmax_mul_1",
+        "triton_poi_fused_add_0",
+        "graph_0_cpp_fused__softmax_0",
+    ],
+    "page faults": ["page_fault_user", "clear_page_erms"],
+    "bookkeeping": [
+        *("aten::view", "aten::transpose", "aten::expand", "aten::empty_strided", "aten::matmul"),
+        *("aten::softmax", "aten::scaled_dot_product_attention", "aten::detach", "detach"),
+        "autograd::engine::evaluate_function: BmmBackward0",
+        *("BmmBackward0", "cudaLaunchKernel", "cuLaunchKernelEx", "TorchDynamo Cache Lookup"),
+    ],
+    "other": ["mylib::thing", "onnxruntime_session"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_kernel_is_follows_from_its_name(kind):
+    assert {name: kind_of(name) for name in KINDS[kind]} == dict.fromkeys(KINDS[kind], kind)
+
+
+def event(name, start, end, *children, device="CPU", kernels=(), is_mark=False):
+    """An event as torch's profiler gives it, its time in µs."""
+    made = SimpleNamespace(
+        name=name,
+        device_type=SimpleNamespace(name=device),
+        time_range=SimpleNamespace(start=start, end=end, elapsed_us=lambda: end - start),
+        cpu_children=list(children),
+        cpu_parent=None,
+        kernels=[SimpleNamespace(name=n, duration=d) for n, d in kernels],
+        is_user_annotation=is_mark,
+        self_cpu_time_total=end - start - sum(c.time_range.elapsed_us() for c in children),
+    )
+    for child in children:
+        child.cpu_parent = made
+    return made
+
+
+def with_children(*events):
+    return [one for root in events for one in (root, *with_children(*root.cpu_children))]
+
+
+def on_gpu(name, start, end, **more):
+    return event(name, start, end, device="CUDA", **more)
+
+
+def test_on_a_gpu_kernels_that_overlap_count_once_and_idle_time_is_told():
+    """Two calls: gemm 0-40 with a copy 30-50 beside it, then softmax 60-70; again 100 µs later."""
+    gpu = [on_gpu(ANNOTATION, 0, 170, is_mark=True)]
+    for at in (0, 100):
+        gpu += [on_gpu("nvjet", at, at + 40), on_gpu("Memcpy DtoD", at + 30, at + 50)]
+        gpu += [on_gpu("softmax_warp_forward", at + 60, at + 70)]
+    hosts = [event(ANNOTATION, at, at + 90, is_mark=True) for at in (0, 100)]
+    found = table([*gpu, *hosts], 2, None)
+    # From 0 to 170 there are 2 × (50 + 10) µs with a kernel.
+    assert found.call_s == pytest.approx(85e-6)
+    assert found.outside_s == pytest.approx((170 - 120) / 2 * 1e-6)
+    times = {one.name: (one.calls, one.time_s) for one in found.kernels}
+    assert times["nvjet"] == (1, pytest.approx(40e-6))
+    assert [one.what for one in found.kernels] == ["GEMM", "copy", "softmax"]
+
+
+def test_bytes_go_to_the_kernel_that_an_operator_launched_whichever_thread_it_is_on():
+    """The backward's operators are below no annotation: they are on autograd's thread."""
+    launch = event("cudaLaunchKernel", 3, 4)
+    forward = event("aten::matmul", 1, 6, event("aten::bmm", 2, 5, launch, kernels=[("nvjet", 40)]))
+    of_clone = event("aten::copy_", 21, 24, kernels=[("copy_kernel", 8)])
+    backward = event("CloneBackward0", 19, 26, event("aten::clone", 20, 25, of_clone))
+    call = event(ANNOTATION, 0, 10, forward, is_mark=True)
+    gpu = [on_gpu("nvjet", 5, 45), on_gpu("copy_kernel", 46, 54)]
+    noted = [Dispatched("aten::bmm", 600, 0), Dispatched("aten::clone", 200, 0)]
+    # What is inside an operator that was noted is not seen by itself.
+    noted.append(Dispatched("aten::copy_", 999, 0))
+    found = table([*with_children(call, backward), *gpu], 1, noted)
+    assert {one.name: one.bytes for one in found.kernels} == {"nvjet": 600, "copy_kernel": 200}
+
+
+def test_on_a_cpu_time_is_each_operators_own_and_views_are_no_kernels():
+    """Of 100 µs: bmm 60 below matmul with 5 of its own, mul 20, the rest between them."""
+    product = event("aten::matmul", 0, 65, event("aten::bmm", 2, 62))
+    call = event(ANNOTATION, 0, 100, product, event("aten::mul", 70, 90), is_mark=True)
+    found = table(with_children(call), 1, [Dispatched("aten::mul", 32, 0)])
+    assert {o.name: o.time_s for o in found.kernels} == pytest.approx(
+        {"aten::bmm": 60e-6, "aten::mul": 20e-6}
+    )
+    assert found.bookkeeping_s == pytest.approx(5e-6)
+    assert found.outside_s == pytest.approx(15e-6)
+    assert {o.name: o.bytes for o in found.kernels} == {"aten::bmm": None, "aten::mul": 32}
+
+
+NCU = """"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","7","flash_fwd","Command line profiler metrics","dram__bytes_read.sum","byte","1,048,576"
+"0","7","flash_fwd","Command line profiler metrics","dram__bytes_write.sum","byte","524,288"
+"1","7","reduce","Command line profiler metrics","dram__bytes_read.sum","byte","4,096"
+"1","7","reduce","Command line profiler metrics","dram__bytes_write.sum","byte","0"
+"""
+FAKE_NCU = """#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+cat > "$2" <<'TOLD'
+==PROF== Connected to process 7
+{}
+TOLD
+echo "$@" > "$ASKED"
+"""
+FAKE_PERF = """#!/usr/bin/env python3
+import os, re, signal, sys, threading
+asked = sys.argv
+out = asked[asked.index("-o") + 1]
+events = re.findall(r"[^,/]+/[^/]+/", asked[asked.index("-e") + 1])
+control, ack = map(int, re.findall(r"\\d+", asked[asked.index("--control") + 1]))
+told = []
+def end(*_):
+    assert told == ["enable", "disable"], told
+    with open(out, "w") as file:
+        for event in events:
+            print("{count}", "{unit}", event, "100", "", "", sep=";", file=file)
+    os._exit(0)
+signal.signal(signal.SIGINT, end)
+if {fails}:
+    sys.exit("Error: Access to performance monitoring and observability operations is limited.")
+for line in os.fdopen(control):
+    told.append(line.strip())
+    os.write(ack, b"ack\\n\\0")
+    if told[-1] == "disable":
+        threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def on_path(tmp_path, monkeypatch):
+    """`on_path(name, text)` puts a program of this name first on the path."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def put(name, text):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+    return put
+
+
+def channels(sources, *names):
+    for name in names:
+        events = sources / name / "events"
+        events.mkdir(parents=True)
+        if name.startswith("uncore"):
+            for one in ("cas_count_read", "cas_count_write"):
+                (events / one).write_text("event=0x4\n")
+
+
+class Ready:
+    """Stands for a cell that is warm."""
+
+    device = "cpu"
+
+    def __init__(self):
+        self.calls = 0
+
+    def run(self, calls):
+        self.calls += calls
+
+
+def counted(ready=None):
+    return memory_counters.of_cpu(ready or Ready())  # type: ignore[arg-type]  # all it asks of it
+
+
+@pytest.mark.parametrize(
+    ("names", "count", "unit", "expected"),
+    [
+        # Two channels, reads and writes of each: four counts of 2.5 MiB in ten calls.
+        (["uncore_imc_0", "uncore_imc_1"], "2.5", "MiB", 2**20),
+        # AMD's counts are of cache lines: two of 100 lines.
+        (["amd_umc_0"], "100", "", 2 * 100 * 64 / 10),
+    ],
+)
+def test_dram_bytes_are_those_of_every_channel_by_perf(
+    tmp_path, monkeypatch, on_path, names, count, unit, expected
+):
+    channels(tmp_path / "sources", *names)
+    monkeypatch.setattr(memory_counters, "EVENT_SOURCES", tmp_path / "sources")
+    on_path("perf", FAKE_PERF.format(count=count, unit=unit, fails=False))
+    ready = Ready()
+    found = counted(ready)
+    assert (found.n_bytes, ready.calls) == (pytest.approx(expected), 10), found.told
+
+
+@pytest.mark.parametrize(
+    ("fails", "why"), [(True, "operations is limited"), (False, "not supported")]
+)
+def test_what_perf_refuses_is_the_reason(tmp_path, monkeypatch, on_path, fails, why):
+    channels(tmp_path / "sources", "uncore_imc_0")
+    monkeypatch.setattr(memory_counters, "EVENT_SOURCES", tmp_path / "sources")
+    on_path("perf", FAKE_PERF.format(count="<not supported>", unit="", fails=fails))
+    found = counted()
+    assert found.n_bytes is None and why in found.told
+
+
+def test_without_counters_of_the_memory_it_is_not_measured(tmp_path, monkeypatch, on_path):
+    on_path("perf", "#!/bin/sh\nexit 9\n")
+    monkeypatch.setattr(memory_counters, "EVENT_SOURCES", tmp_path / "none")
+    assert counted().told == "the memory controllers' counters are not to be seen here"
+    assert counted().n_bytes is None
+
+
+def test_ncu_counts_every_kernel_of_one_call_of_the_same_command(tmp_path, monkeypatch, on_path):
+    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
+    on_path("ncu", FAKE_NCU.format(NCU))
+    found = memory_counters.of_gpu(["naive", "T=1024,H=8,d_h=64"])
+    assert found.n_bytes == 1048576 + 524288 + 4096
+    asked = (tmp_path / "asked").read_text()
+    assert asked.rstrip().endswith("-m suites profile naive T=1024,H=8,d_h=64 --under-ncu")
+
+
+def test_what_ncu_complains_of_is_the_reason(monkeypatch, tmp_path, on_path):
+    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
+    why = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access counters"
+    on_path("ncu", FAKE_NCU.format(why))
+    found = memory_counters.of_gpu(["naive"])
+    assert found.n_bytes is None and "ERR_NVGPUCTRPERM" in found.told
