@@ -18,6 +18,7 @@ class FakeEvent:
         self.at_s = None
 
     def record(self):
+        assert self.at_s is None, "an event that was recorded already"
         self.cuda.log.append("event")
         self.at_s = self.cuda.now_s
 

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import types
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -68,6 +70,19 @@ def test_the_drivers_own_words_are_told(one_gpu_listed, monkeypatch):
         "GPU present but unusable: "
         "The NVIDIA driver on your system is too old (found version 11040)."
     )
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "7"])
+def test_a_variable_that_hides_every_gpu_is_named(one_gpu_listed, monkeypatch, visible):
+    """Torch says no more than False, as of a machine without one."""
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert "CUDA_VISIBLE_DEVICES" not in (device_choice.choose("auto").notice or "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with pytest.raises(ValueError, match="GPU present but unusable") as refused:
+        device_choice.choose("cuda")
+    assert f'CUDA_VISIBLE_DEVICES="{visible}" hides all others' in str(refused.value)
 
 
 def test_a_device_that_fails_its_first_operation_is_unusable(one_gpu_listed, monkeypatch):
@@ -171,7 +186,7 @@ class FakeNvml:
     def nvmlInit(self):
         pass
 
-    def nvmlDeviceGetHandleByUUID(self, uuid):
+    def nvmlDeviceGetHandleByUUID(self, uuid) -> Any:
         if uuid != "GPU-42":
             raise self.NVMLError("not found")
         return "handle"
@@ -182,7 +197,7 @@ class FakeNvml:
     def nvmlDeviceGetPowerUsage(self, handle):
         return 350_500
 
-    def nvmlDeviceGetTemperature(self, handle, sensor):
+    def nvmlDeviceGetTemperature(self, handle, sensor) -> Any:
         return 61
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle):
@@ -216,6 +231,39 @@ def test_readings_are_matched_by_uuid_and_absent_ones_are_null(monkeypatch):
         "throttle_reasons": 4,
     }
     assert nvml.state("43") == nvml.NO_STATE
+
+
+class TwoGpus(FakeNvml):
+    """NVML's order is the bus's: GPU-41 has 41 °C, GPU-42 has 42."""
+
+    def nvmlDeviceGetHandleByUUID(self, uuid) -> Any:
+        if uuid not in ("GPU-41", "GPU-42"):
+            raise self.NVMLError("not found")
+        return int(uuid.removeprefix("GPU-"))
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return (41, 42)[index]
+
+    def nvmlDeviceGetTemperature(self, handle, sensor):
+        return handle
+
+
+@pytest.mark.parametrize("order", [("41", "42"), ("42", "41"), ("42",)])
+def test_readings_are_of_torchs_gpu_however_visible_devices_are_ordered(monkeypatch, order):
+    """CUDA_VISIBLE_DEVICES=1,0 makes torch's first GPU NVML's second."""
+    properties = [
+        types.SimpleNamespace(
+            name="GPU", L2_cache_size=1, major=9, minor=0, multi_processor_count=1, uuid=uuid
+        )
+        for uuid in order
+    ]
+    monkeypatch.setitem(sys.modules, "pynvml", TwoGpus())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1, 1))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(order))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties.__getitem__)
+    for index, uuid in enumerate(order):
+        monkeypatch.setattr(torch.cuda, "current_device", lambda index=index: index)
+        assert device.state("cuda")["temperature_c"] == int(uuid)
 
 
 def test_without_nvml_every_reading_is_null(monkeypatch):
