@@ -23,11 +23,19 @@ WITHIN = 0.15
 # What here computes what was published; the words say how far it is the same code.
 _COUNTERPARTS: dict[str, dict[str, str]] = {
     "flash_attention_2": {
+        "flash_attn_2": "flash-attn 2 itself",
         "sdpa_flash": "the build of FlashAttention-2 in this torch",
         "xformers_flash": "the FlashAttention that xformers has",
     },
-    "flash_attention_3": {"xformers_flash": "the FlashAttention that xformers has"},
-    "cudnn": {"sdpa_cudnn": "cuDNN through torch's SDPA"},
+    "flash_attention_3": {
+        "flash_attn_3": "flash-attn 3 itself",
+        "xformers_flash": "the FlashAttention that xformers has",
+    },
+    "flash_attention_4": {"flash_attn_4": "flash-attn 4 itself"},
+    "cudnn": {
+        "sdpa_cudnn": "cuDNN through torch's SDPA",
+        "transformer_engine": "cuDNN through Transformer Engine",
+    },
     "standard_pytorch": {"naive": "our own plain formula"},
     "triton": {"triton_flash": "our own Triton kernel"},
     "triton_tutorial_06": {"triton_flash": "our own Triton kernel"},

@@ -70,6 +70,17 @@ def test_they_are_compared_by_time_whoever_counts_half_the_square(tmp_path):
     assert any("causal FLOP by half" in word for word in found.differences)
 
 
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_a_version_of_flash_attn_stands_beside_what_was_published_of_it(tmp_path, n):
+    name = f"flash_attention_{n}"
+    row = next(r for r in published_rows() if (r.implementation, r.pass_) == (name, "forward"))
+    cells = [gpu_cell(f"flash_attn_{m}", row.problem, row.time_s / 1.05) for m in (2, 3, 4)]
+    found = references(run_of(tmp_path, *cells, name=row.gpu))
+    (mine,) = [one for one in found if one.published == row]
+    assert mine.cell is not None and mine.cell.implementation == f"flash_attn_{n}"
+    assert mine.times == pytest.approx(1.05)
+
+
 @pytest.mark.parametrize(("times", "is_within"), [(0.84, False), (0.86, True), (1.16, False)])
 def test_agreement_ends_at_fifteen_per_cent_on_either_side(tmp_path, times, is_within):
     row = next(r for r in published_rows() if r.gpu == H100 and r.implementation == "cudnn")
