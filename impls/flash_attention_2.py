@@ -27,14 +27,14 @@ from impls.interface.problem import Problem
 
 def build(problem: Problem, device: str, wanted: Wanted, *, deterministic: bool) -> Call:
     """The call of one problem; see `Build`. `deterministic` changes its backward alone."""
-    from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports]  # optional
+    from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports]  # an optional library
 
     return through_bthd(partial(flash_attn_func, **_asked(problem, wanted, deterministic)))
 
 
 def build_lengths(problem: Problem, device: str, wanted: Wanted, *, deterministic: bool) -> Call:
     """The call of one variable-length batch; see `Build`."""
-    from flash_attn import (  # pyright: ignore[reportMissingImports]  # optional
+    from flash_attn import (  # pyright: ignore[reportMissingImports]  # an optional library
         flash_attn_varlen_func,
     )
 

@@ -31,7 +31,7 @@ INSTALL = "pip install ./hopper, in a checkout of github.com/Dao-AILab/flash-att
 
 def build(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one problem; see `Build`."""
-    from flash_attn_interface import (  # pyright: ignore[reportMissingImports]  # optional
+    from flash_attn_interface import (  # pyright: ignore[reportMissingImports]  # an optional library
         flash_attn_func,
     )
 
@@ -41,7 +41,7 @@ def build(problem: Problem, device: str, wanted: Wanted) -> Call:
 
 def build_lengths(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one variable-length batch; see `Build`."""
-    from flash_attn_interface import (  # pyright: ignore[reportMissingImports]  # optional
+    from flash_attn_interface import (  # pyright: ignore[reportMissingImports]  # an optional library
         flash_attn_varlen_func,
     )
 

@@ -34,7 +34,7 @@ _SPLITTING = (10, 11)
 
 def build(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one problem; see `Build`."""
-    from flash_attn.cute import (  # pyright: ignore[reportMissingImports]  # optional
+    from flash_attn.cute import (  # pyright: ignore[reportMissingImports]  # an optional library
         flash_attn_func,
     )
 
@@ -44,7 +44,7 @@ def build(problem: Problem, device: str, wanted: Wanted) -> Call:
 
 def build_lengths(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one variable-length batch; see `Build`."""
-    from flash_attn.cute import (  # pyright: ignore[reportMissingImports]  # optional
+    from flash_attn.cute import (  # pyright: ignore[reportMissingImports]  # an optional library
         flash_attn_varlen_func,
     )
 

@@ -44,7 +44,7 @@ _SHARING = 4
 
 def build_prefill(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one problem, or variable-length batch, over tokens in a row; see `Build`."""
-    import flashinfer  # pyright: ignore[reportMissingImports]  # optional
+    import flashinfer  # pyright: ignore[reportMissingImports]  # an optional library
 
     wrapper = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(_workspace(device), "NHD")
     T_q = problem.lengths or (problem.T_q,) * problem.B
@@ -67,7 +67,7 @@ def build_prefill(problem: Problem, device: str, wanted: Wanted) -> Call:
 
 def build_paged(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one problem over pages, any number of queries; see `Build`."""
-    import flashinfer  # pyright: ignore[reportMissingImports]  # optional
+    import flashinfer  # pyright: ignore[reportMissingImports]  # an optional library
 
     wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(_workspace(device), "NHD")
 
@@ -85,7 +85,7 @@ def build_paged(problem: Problem, device: str, wanted: Wanted) -> Call:
 
 def build_decode(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one problem over pages, one query each; see `Build`."""
-    import flashinfer  # pyright: ignore[reportMissingImports]  # optional
+    import flashinfer  # pyright: ignore[reportMissingImports]  # an optional library
 
     wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(
         _workspace(device), "NHD", use_tensor_cores=problem.H // problem.H_kv >= _SHARING

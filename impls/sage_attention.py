@@ -34,7 +34,7 @@ _CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (12, 0))
 
 def build(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one problem; see `Build`."""
-    from sageattention import sageattn  # pyright: ignore[reportMissingImports]  # optional
+    from sageattention import sageattn  # pyright: ignore[reportMissingImports]  # an optional library
 
     is_causal = problem.causal and problem.T_q > 1
 

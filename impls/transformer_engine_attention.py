@@ -34,7 +34,7 @@ PINNED = {"NVTE_FLASH_ATTN": "0", "NVTE_FUSED_ATTN": "1", "NVTE_UNFUSED_ATTN": "
 def build(problem: Problem, device: str, wanted: Wanted) -> Call:
     """The call of one problem; see `Build`."""
     os.environ.update(PINNED)
-    from transformer_engine.pytorch import (  # pyright: ignore[reportMissingImports]  # optional
+    from transformer_engine.pytorch import (  # pyright: ignore[reportMissingImports]  # an optional library
         DotProductAttention,
     )
 

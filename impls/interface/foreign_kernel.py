@@ -220,7 +220,7 @@ def through_bthd(attention: Callable[..., Any]) -> Call:
 
 
 def through_thd(attention: Callable[..., Any]) -> Call:
-    """The call of a function of all sequences' tokens, (Σ T, H, d), handed views and no copies."""
+    """The call of a function of all tokens in a row, (Σ T, H, d), handed views."""
 
     def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Given:
         given = attention(*(tensor[0].transpose(0, 1) for tensor in (q, k, v)))
