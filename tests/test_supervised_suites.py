@@ -126,3 +126,25 @@ def test_a_sweep_of_everything_that_breaks(tmp_path):
     ]
     assert [c["status"] for c in mended] == ["ok"]
     assert load_run(again.folder).state == "finished"
+
+
+@pytest.mark.slow
+def test_a_conftest_above_the_store_is_nobodys(tmp_path):
+    """The store may be another checkout's, whose conftest.py declares the same options."""
+    theirs = tmp_path / "theirs"
+    (theirs / "runs").mkdir(parents=True)
+    (theirs / "conftest.py").write_text("raise RuntimeError('not of these suites')")
+    found = run(
+        tmp_path,
+        "run",
+        "--impl",
+        "naive",
+        *sizes(33),
+        *LIMITS,
+        "--launches",
+        "2",
+        "--store",
+        str(theirs / "runs"),
+    )
+    assert found.code == 0, found.output
+    assert "not of these suites" not in found.output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ COMPILE_LIMIT_S = 120.0
 """What `--compile-limit` allows a first call, which the child itself watches."""
 QUIET_LIMIT_S = 600.0
 """So long a child may do nothing that anybody sees: import, plan, measure ceilings, look again."""
+OF_PATHS = ("--store", "--resume", "--shapes")
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,21 @@ class Request:
             return self.cell_limit_s
         estimate_s = (entry.get("estimate_s") or 0.0) if entry else 0.0
         return COMPILE_LIMIT_S + max(60.0, 10.0 * estimate_s)
+
+
+def in_one_word(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The arguments of pytest with `--store DIR` as `--store=DIR`, and so for each path of ours.
+
+    Before it knows our options pytest takes DIR for a suite, and loads what conftest.py is beside
+    it or above: that of the checkout that the store is of, where children measure another.
+    """
+    words: list[str] = []
+    for word in arguments:
+        if words and words[-1] in OF_PATHS:
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return tuple(words)
 
 
 def seconds(text: str) -> float:

@@ -11,7 +11,7 @@ from suites.measure.journal import row_of
 from suites.session.orders import Orders
 from suites.supervisor.death import Death, death_of, is_settled, oom_kills, verdict
 from suites.supervisor.display import Display
-from suites.supervisor.request import Request
+from suites.supervisor.request import Request, in_one_word
 from suites.supervisor.run_files import RunFiles
 from suites.supervisor.stopping import Stopping
 from suites.supervisor.watch import End, Watch
@@ -139,7 +139,7 @@ class Supervisor:
             self._look_into(end, before)
 
     def _child(self, arguments: tuple[str, ...], orders: Orders) -> End:
-        return self.watch.run((*self.request.arguments, *arguments), orders)
+        return self.watch.run(in_one_word((*self.request.arguments, *arguments)), orders)
 
     def _look_into(self, end: End, kills_before: int | None) -> None:
         """Who is to blame for a child that died, and whether that was proof enough."""
