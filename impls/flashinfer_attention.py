@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -40,6 +41,7 @@ _WORKSPACE_BYTES = 128 * 2**20
 """What its documentation recommends."""
 _SHARING = 4
 """Its documentation has large groups decode on matrix units: from so many query heads on."""
+_workspaces: WeakValueDictionary[str, torch.Tensor] = WeakValueDictionary()
 
 
 def build_prefill(problem: Problem, device: str, wanted: Wanted) -> Call:
@@ -164,7 +166,12 @@ def _planned(problem: Problem, wanted: Wanted) -> dict[str, Any]:
 
 
 def _workspace(device: str) -> torch.Tensor:
-    return torch.zeros(_WORKSPACE_BYTES, dtype=torch.uint8, device=device)
+    """One for all plans that are alive, as models share it: calls follow one another."""
+    shared = _workspaces.get(device)
+    if shared is None:
+        shared = torch.zeros(_WORKSPACE_BYTES, dtype=torch.uint8, device=device)
+        _workspaces[device] = shared
+    return shared
 
 
 def _in_a_row(tensor: torch.Tensor) -> torch.Tensor:

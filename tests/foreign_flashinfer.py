@@ -25,7 +25,7 @@ def flashinfer(monkeypatch: pytest.MonkeyPatch) -> Habits:
             assert kv_layout == "NHD" and not use_cuda_graph
             assert float_workspace_buffer.dtype == torch.uint8
             assert not float_workspace_buffer[:64].any(), "must be 0 for its first use"
-            self.plans = 0
+            self.workspace, self.plans = float_workspace_buffer, 0
             # Of a plan over pages.
             self.indptr, self.page_size = [0], 0
             self.indices = self.last_page_len = torch.empty(0)

@@ -119,6 +119,17 @@ def test_pages_are_the_memory_of_the_keys(layout):
     assert torch.equal(seen, k)
 
 
+def test_plans_share_a_workspace_that_ends_with_them(monkeypatch):
+    flashinfer(monkeypatch)
+    problem = Problem.parse("T=32,H=2,d_h=64", **HALF)
+    prepare = on_a_cpu(flashinfer_attention.PREFILL).prepare
+    assert prepare is not None
+    alive = [prepare(problem, "cpu") for _ in range(3)]
+    assert len(alive) == 3 and len(flashinfer_attention._workspaces) == 1
+    del alive
+    assert not flashinfer_attention._workspaces
+
+
 def test_a_plan_is_made_once_and_anew_where_pages_lie_otherwise(monkeypatch):
     habits = flashinfer(monkeypatch)
     problem = Problem.parse("B=2,T_q=1,T_kv=32,H=2,d_h=64,causal", **HALF)
