@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
 
 import pytest
 import torch
+from rich.console import Console
 
 from impls import (
     flash_attention_2,
@@ -19,6 +21,7 @@ from impls.interface.attention import Unsupported, attend, reasons_against
 from impls.interface.availability import availability
 from impls.interface.problem import Problem
 from impls.interface.registry import implementations
+from impls.interface.tables import print_implementations
 from tests import foreign_libraries as libraries
 from tests.foreign_cases import on_a_device
 from tests.foreign_flashinfer import flashinfer
@@ -85,6 +88,15 @@ def test_a_library_that_is_missing_or_old_is_a_reason_with_what_to_type(kernel, 
     assert implementation.unavailable("cuda") == [old]
     versions[kernel.library] = f"{wanted}.post1"
     assert implementation.unavailable("cuda") == []
+
+
+def test_what_to_type_is_told_whole_in_a_narrow_table():
+    for kernel in KERNELS:
+        written = io.StringIO()
+        missing = f"{kernel.library} is not installed: {kernel.install}"
+        rows = [(kernel.implementation(), "", ["does not run on cpu (only cuda)", missing])]
+        print_implementations(Console(file=written, width=80), rows, "cpu")
+        assert "".join(missing.split()) in "".join(written.getvalue().split())
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

@@ -61,7 +61,8 @@ def print_implementations(
     table.add_column("implementation", no_wrap=True)
     table.add_column("here")
     table.add_column("version")
-    table.add_column("supports, or why it is not available", ratio=1)
+    # What is to be typed is never cut.
+    table.add_column("supports, or why it is not available", ratio=1, overflow="fold")
     for implementation, version, reasons in rows:
         text = "; ".join(reasons) if reasons else ", ".join(supports(implementation, device))
         if implementation.operator != SOFTMAX:
