@@ -94,8 +94,9 @@ def test_what_to_type_is_told_whole_in_a_narrow_table():
     for kernel in KERNELS:
         written = io.StringIO()
         missing = f"{kernel.library} is not installed: {kernel.install}"
-        rows = [(kernel.implementation(), "", ["does not run on cpu (only cuda)", missing])]
-        print_implementations(Console(file=written, width=80), rows, "cpu")
+        version = f"{kernel.library} not installed"
+        rows = [(kernel.implementation(), version, ["does not run on cpu (only cuda)", missing])]
+        print_implementations(Console(file=written, width=70), rows, "cpu")
         assert "".join(missing.split()) in "".join(written.getvalue().split())
 
 
