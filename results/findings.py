@@ -112,11 +112,15 @@ def baseline_falls(run: Run) -> Finding | None:
 
 
 def paging(run: Run) -> Finding | None:
-    """Cells that spend their time in the operating system, mostly for fresh memory pages."""
+    """Cells that spend their time in the operating system for fresh memory pages.
+
+    Without a page fault it is something else that took it, of which nothing is known.
+    """
     shares = [
         (cell.host.system_share, cell)
         for cell in run.cells
         if cell.status == "ok" and cell.host and cell.host.system_share is not None
+        if cell.host.minor_faults_per_call is None or cell.host.minor_faults_per_call >= 1
     ]
     paged = [(share, cell) for share, cell in shares if share > PAGING_SHARE]
     if not paged:

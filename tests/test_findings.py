@@ -145,6 +145,17 @@ def test_time_in_the_operating_system_is_told_above_a_fifth(run_of):
     assert paging(quiet) is None
 
 
+@pytest.mark.parametrize(
+    ("faults", "is_told"), [(None, True), (0.0, False), (0.4, False), (1, True)]
+)
+def test_time_in_the_system_without_a_page_fault_is_not_laid_to_the_allocator(
+    run_of, faults, is_told
+):
+    host = {"system_share": 0.4, "minor_faults_per_call": faults}
+    found = paging(run_of(cell("naive", LONG, 0.5, host=host)))
+    assert (found is not None) == is_told
+
+
 def test_an_empty_run_bears_nothing_out(run_of, run_directory):
     assert findings(load_run(run_directory(records=[]))) == ()
 
