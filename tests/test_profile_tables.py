@@ -112,7 +112,7 @@ def test_on_a_gpu_kernels_that_overlap_count_once_and_idle_time_is_told():
         gpu += [on_gpu("nvjet", at, at + 40), on_gpu("Memcpy DtoD", at + 30, at + 50)]
         gpu += [on_gpu("softmax_warp_forward", at + 60, at + 70)]
     hosts = [event(ANNOTATION, at, at + 90, is_mark=True) for at in (0, 100)]
-    found = table([*gpu, *hosts], 2, None)
+    found = table([*gpu, *hosts], None)
     # From 0 to 170 there are 2 × (50 + 10) µs with a kernel.
     assert found.call_s == pytest.approx(85e-6)
     assert found.outside_s == pytest.approx((170 - 120) / 2 * 1e-6)
@@ -132,7 +132,7 @@ def test_bytes_go_to_the_kernel_that_an_operator_launched_whichever_thread_it_is
     noted = [Dispatched("aten::bmm", 600, 0), Dispatched("aten::clone", 200, 0)]
     # What is inside an operator that was noted is not seen by itself.
     noted.append(Dispatched("aten::copy_", 999, 0))
-    found = table([*with_children(call, backward), *gpu], 1, noted)
+    found = table([*with_children(call, backward), *gpu], noted)
     assert {one.name: one.bytes for one in found.kernels} == {"nvjet": 600, "copy_kernel": 200}
 
 
@@ -140,13 +140,26 @@ def test_on_a_cpu_time_is_each_operators_own_and_views_are_no_kernels():
     """Of 100 µs: bmm 60 below matmul with 5 of its own, mul 20, the rest between them."""
     product = event("aten::matmul", 0, 65, event("aten::bmm", 2, 62))
     call = event(ANNOTATION, 0, 100, product, event("aten::mul", 70, 90), is_mark=True)
-    found = table(with_children(call), 1, [Dispatched("aten::mul", 32, 0)])
+    found = table(with_children(call), [Dispatched("aten::mul", 32, 0)])
     assert {o.name: o.time_s for o in found.kernels} == pytest.approx(
         {"aten::bmm": 60e-6, "aten::mul": 20e-6}
     )
     assert found.bookkeeping_s == pytest.approx(5e-6)
     assert found.outside_s == pytest.approx(15e-6)
     assert {o.name: o.bytes for o in found.kernels} == {"aten::bmm": None, "aten::mul": 32}
+
+
+def test_of_calls_on_a_cpu_the_faster_half_is_shown():
+    """Of three, one was held up for 900 µs inside its operator."""
+    calls = []
+    for at, took in ((0, 100), (1000, 1000), (3000, 104)):
+        work = event("aten::mul", at, at + took - 10)
+        calls.append(event(ANNOTATION, at, at + took, work, is_mark=True))
+    found = table(with_children(*calls), [Dispatched("aten::mul", 32, 0)])
+    assert (found.calls, found.call_s) == (2, pytest.approx(102e-6))
+    (work,) = found.kernels
+    assert (work.calls, work.time_s, work.bytes) == (1, pytest.approx(92e-6), 32)
+    assert found.outside_s == pytest.approx(10e-6)
 
 
 NCU = """"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"

@@ -35,40 +35,49 @@ class Table:
     """Where the time of a call goes: kernels, operators that move no data, and the rest.
 
     The three add up to `call_s`: of a CPU the wall from the call to its return, of a GPU the time
-    from the first kernel to the end of the last.
+    from the first kernel to the end of the last. All are means over `calls`: on a CPU the faster
+    half of those that were profiled, as what else the machine does only makes calls longer.
     """
 
     kernels: tuple[Kernel, ...]
+    calls: int
     call_s: float
     bookkeeping_s: float
     outside_s: float
 
 
-def table(events: Sequence[Any], calls: int, noted: Sequence[Dispatched] | None) -> Table:
-    """What a profile of `calls` calls shows, per call; `noted` is what one of them dispatched."""
+def table(events: Sequence[Any], noted: Sequence[Dispatched] | None) -> Table:
+    """What the profile of some calls shows; `noted` is what one of them dispatched."""
     on_gpu = [e for e in events if _is_on_gpu(e) and not _is_annotation(e)]
     hosts = [e for e in events if not _is_on_gpu(e)]
-    spans = [e for e in hosts if e.name == ANNOTATION]
-    inside = list(_below(spans))
-    gpu_calls = [(e.name, _us(e)) for e in on_gpu]
-    host_calls = [(e.name, float(e.self_cpu_time_total)) for e in inside]
-    whole_us = _span_us(on_gpu) if on_gpu else sum(_us(e) for e in spans)
-    # A backward on a GPU is called from a thread of its own, below no annotation.
-    roots = [e for e in hosts if e.cpu_parent is None] if on_gpu else spans
+    spans = sorted((e for e in hosts if e.name == ANNOTATION), key=_us)
+    if on_gpu:
+        timed = [(e.name, _us(e)) for e in on_gpu]
+        whole_us, busy_us = _span_us(on_gpu), _union_us(on_gpu)
+        # A backward on a GPU is called from a thread of its own, below no annotation.
+        roots = [e for e in hosts if e.cpu_parent is None]
+    else:
+        roots = spans = spans[: (len(spans) + 1) // 2]
+        timed = [(e.name, float(e.self_cpu_time_total)) for e in _below(spans)]
+        whole_us, busy_us = sum(map(_us, spans)), sum(time_us for _, time_us in timed)
+    calls = len(spans)
     moved = _moved(roots, noted or (), calls)
     found: dict[str, Kernel] = {}
-    for name, time_us in gpu_calls or host_calls:
+    for name, time_us in timed:
         before = found.get(name) or Kernel(name, kind_of(name), 0, 0.0, 0.0, *moved.get(name, ()))
         found[name] = replace(
             before, calls=before.calls + 1 / calls, time_s=before.time_s + time_us / calls * 1e-6
         )
-    call_s = whole_us / calls * 1e-6
+    call_s, busy_s = whole_us / calls * 1e-6, busy_us / calls * 1e-6
     done = [_finished(one, call_s) for one in found.values()]
     kernels = [one for one in done if one.what != BOOKKEEPING]
-    bookkeeping_s = sum(one.time_s for one in done if one.what == BOOKKEEPING)
-    busy_s = _union_us(on_gpu) / calls * 1e-6 if on_gpu else sum(one.time_s for one in done)
-    ranked = sorted(kernels, key=lambda one: (-one.time_s, one.name))
-    return Table(tuple(ranked), call_s, bookkeeping_s, max(0.0, call_s - busy_s))
+    return Table(
+        kernels=tuple(sorted(kernels, key=lambda one: (-one.time_s, one.name))),
+        calls=calls,
+        call_s=call_s,
+        bookkeeping_s=sum(one.time_s for one in done if one.what == BOOKKEEPING),
+        outside_s=max(0.0, call_s - busy_s),
+    )
 
 
 def _finished(one: Kernel, call_s: float) -> Kernel:

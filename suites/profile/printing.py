@@ -34,6 +34,7 @@ def record(
         "device": device,
         "check": {**check.to_json(), "reasons": list(check.reasons)},
         "calls": found.calls,
+        "calls_shown": table.calls,
         "warm_up_calls": found.warm_up,
         "plain_s": found.plain_s,
         "call_s": table.call_s,
@@ -62,11 +63,14 @@ def as_text(told: Mapping[str, Any]) -> str:
 
 
 def _calls(told: Mapping[str, Any]) -> str:
+    of = f"{told['calls']} calls"
+    if told["calls_shown"] < told["calls"]:
+        of = f"the faster {told['calls_shown']} of {of}"
     gpu = ", from the first kernel to the end of the last" if told["device"] == "cuda" else ""
     words = (
         f"A call takes {_ms(told['plain_s'])} ms; {_ms(told['call_s'])} ms under the profiler, "
-        f"mean of {told['calls']} calls{gpu}. The first call and {told['warm_up_calls']} more were "
-        "made before and are not in it."
+        f"mean of {of}{gpu}. The first call and {told['warm_up_calls']} more were made before and "
+        "are not in it."
     )
     if told["cache"] != "hot":
         words += f" Called back to back: the cell's cache state, {told['cache']}, is not kept."
@@ -89,7 +93,7 @@ def _rows(told: Mapping[str, Any]) -> Iterator[str]:
     if told["bookkeeping_s"]:
         rest = ("views, allocation, dispatch", "no data moved")
         yield _timed(*rest, None, told["bookkeeping_s"], whole_s, None)
-    where = "device idle" if told["device"] == "cuda" else "Python, other libraries"
+    where = "device idle" if told["device"] == "cuda" else "Python, other code"
     yield _timed("outside any kernel", where, None, told["outside_s"], whole_s, None)
     calls = sum(one["calls"] for one in kernels)
     yield _timed("in all", "", calls, whole_s, whole_s, _sum_of(kernels))
@@ -105,7 +109,7 @@ def _timed(
 
 def _row(name: str, what: str, calls: str, ms: str, percent: str, megabytes: str) -> str:
     return (
-        f"{_clipped(name, 27):<27} {_clipped(what, 23):<23}{calls:>5}{ms:>8}{percent:>6}"
+        f"{_clipped(name, 29):<29} {_clipped(what, 21):<21}{calls:>5}{ms:>8}{percent:>6}"
         f"{megabytes:>10}"
     )
 

@@ -104,7 +104,7 @@ class Ready:
             # torch.compile steps aside for what notes operators: it would note others.
             noted = None if self.is_compiled else dispatched(self.call.run)
         self.call.wait()
-        made = table(list(found.function_events or ()), calls, noted)
+        made = table(list(found.function_events or ()), noted)
         return Profiled(made, calls, self.warm_up, plain_s, faults, self.check)
 
     def _plain(self) -> tuple[float, float]:
