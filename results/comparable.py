@@ -43,7 +43,6 @@ IGNORED = frozenset(
         "steal_s",
         "context_switches",
         "throttle_reasons",
-        "warnings",
     )
 )
 # How it is measured is all blocking, but for what names no method.

@@ -110,6 +110,11 @@ def _two_sides(options: argparse.Namespace, store: Path) -> tuple[Side, Side]:
         read_side(text, store, implementation=name)
         for text, name in zip(options.runs, names, strict=True)
     )
+    if names[0] == names[1] and (both := {*base.folders} & {*head.folders}):
+        raise SideMistake(
+            f"{min(both).name} is on both sides, where nothing can differ: name two, BASE HEAD, or "
+            "two implementations of one run by --impl-base and --impl-head"
+        )
     return base, head
 
 

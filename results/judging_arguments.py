@@ -105,7 +105,7 @@ def _judged(rules: argparse.ArgumentParser) -> argparse.ArgumentParser:
     judged.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case a cell")
     judged.add_argument("--markdown", metavar="FILE", help="write a comment of ≤ 60 000 characters")
     judged.add_argument("--metrics", metavar="FILE", help="write OpenMetrics, as GitLab reads them")
-    judged.add_argument("--github", action="store_true", help="print at most ten ::error lines")
+    judged.add_argument("--github", action="store_true", help="print at most ten annotations")
     return judged
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from results.run import Header, Run
@@ -64,12 +65,16 @@ class SideCell:
 
 @dataclass(frozen=True)
 class Side:
-    """The launches of one side in the order of measuring, and its cells by what they are."""
+    """The launches of one side in the order of measuring, and its cells by what they are.
+
+    `folders` are those of its runs; a baseline has none.
+    """
 
     name: str
     headers: tuple[Header, ...]
     launches: tuple[str, ...]
     cells: Mapping[Key, SideCell]
+    folders: tuple[Path, ...] = ()
 
     @property
     def commit(self) -> str | None:
@@ -89,7 +94,8 @@ def side(name: str, runs: Sequence[Run], *, implementation: str | None = None) -
     """
     if not runs:
         raise SideMistake(f"{name}: no runs: give at least one")
-    twice = [path for path, n in Counter(run.path.resolve() for run in runs).items() if n > 1]
+    folders = tuple(run.path.resolve() for run in runs)
+    twice = [path for path, n in Counter(folders).items() if n > 1]
     if twice:
         raise SideMistake(f"{name}: {twice[0].name} is given twice: its launches count once")
     launches: list[str] = []
@@ -103,7 +109,7 @@ def side(name: str, runs: Sequence[Run], *, implementation: str | None = None) -
             # Two suites may ask for one cell: in a launch its first row counts.
             rows[key_of(cell, implementation)].setdefault(f"{run.name}#{cell.launch}", cell)
     cells = {key: _cell(key, by_launch) for key, by_launch in rows.items()}
-    return Side(name, tuple(run.header for run in runs), tuple(launches), cells)
+    return Side(name, tuple(run.header for run in runs), tuple(launches), cells, folders)
 
 
 def key_of(cell: Cell, implementation: str | None = None) -> Key:

@@ -59,6 +59,12 @@ class Verdict:
         is_bad = self.verdict in ("regressed", "broken", "missing")
         return is_bad and self.tier == "blocking" and self.waiver is None
 
+    @property
+    def is_left_unconfirmed(self) -> bool:
+        """Whether the screen found it slower and nobody measured it again."""
+        is_slower = self.suspect == "slower" and self.verdict == "inconclusive"
+        return is_slower and not self.is_confirmed and self.tier == "blocking"
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -1,4 +1,4 @@
-"""A comparison for CI: JUnit, one test case a cell, GitHub's error lines and OpenMetrics."""
+"""A comparison for CI: JUnit, one test case a cell, GitHub's annotations and OpenMetrics."""
 
 from __future__ import annotations
 
@@ -46,17 +46,19 @@ def junit(comparison: Comparison, code: int) -> str:
 
 
 def github_lines(comparison: Comparison, code: int) -> list[str]:
-    """At most ten `::error` lines, one a failing cell; the last counts those left out."""
+    """At most ten lines, the last of which counts those left out.
+
+    `::error`, one a failing cell; of a gate that passes `::warning`, one a cell that seemed slower
+    and was not confirmed.
+    """
     if code == 0:
-        return []
+        unsure = [one for one in comparison.verdicts if one.is_left_unconfirmed]
+        return _at_most("warning", [_line("warning", "not confirmed", sentence(x)) for x in unsure])
     failing = [one for one in comparison.verdicts if one.fails]
-    lines = [_error(one.verdict, sentence(one)) for one in failing]
+    lines = [_line("error", one.verdict, sentence(one)) for one in failing]
     if comparison.is_suite_slower or not lines:
-        lines.insert(0, _error("gate", conclusion(comparison, code)))
-    if len(lines) > MOST_LINES:
-        left = len(lines) - MOST_LINES + 1
-        lines[MOST_LINES - 1 :] = [_error("gate", f"and {left} more: see the table")]
-    return lines
+        lines.insert(0, _line("error", "gate", conclusion(comparison, code)))
+    return _at_most("error", lines)
 
 
 def open_metrics(comparison: Comparison) -> str:
@@ -94,10 +96,17 @@ def _outcome(one: Verdict) -> str | None:
     return "skipped" if is_bad or one.verdict in ("inconclusive", "incomparable") else None
 
 
-def _error(title: str, text: str) -> str:
+def _at_most(kind: str, lines: list[str]) -> list[str]:
+    left = len(lines) - MOST_LINES + 1
+    if left <= 1:
+        return lines
+    return [*lines[: MOST_LINES - 1], _line(kind, "gate", f"and {left} more: see the table")]
+
+
+def _line(kind: str, title: str, text: str) -> str:
     for mark, written in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
         text = text.replace(mark, written)
-    return f"::error title={title}::{text}"
+    return f"::{kind} title={title}::{text}"
 
 
 def _clean(text: str) -> str:

@@ -109,4 +109,5 @@ def conclusion(comparison: Comparison, code: int) -> str:
     if comparison.is_suite_slower:
         line += f"; {suite_text(comparison)}"
     failing = [one for one in comparison.verdicts if one.fails]
-    return f"{line}: {sentence(failing[0])}" if failing else line
+    telling = failing or [one for one in comparison.verdicts if one.is_left_unconfirmed]
+    return f"{line}: {sentence(telling[0])}" if telling else line

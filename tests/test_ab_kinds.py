@@ -49,6 +49,26 @@ def test_options_of_measuring_and_of_judging_are_told_apart_wherever_they_stand(
     assert found.gate == ["--json", "--rules", "r.toml"]
 
 
+def test_files_of_another_user_are_told_with_git_s_remedy(turning, monkeypatch, capsys):
+    """As in a container that runs as root over a mounted checkout."""
+    turning.commit(fine_1=1.0)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert turning.ab("HEAD") == 2
+    error = capsys.readouterr().err
+    assert "detected dubious ownership" in error
+    assert f"git config --global --add safe.directory {turning.repo}" in error
+
+
+@pytest.mark.parametrize("typed", ["ab HEAD --shard 1/2", "bisect A B cell --shard=1/2"])
+def test_a_part_of_the_cells_is_refused_where_sides_take_turns(typed, tmp_path, capsys):
+    """Each side would measure it, and nobody the rest."""
+    with pytest.raises(SystemExit) as refused:
+        main([*typed.split(), "--store", str(tmp_path)])
+    error = capsys.readouterr().err
+    assert refused.value.code == 2 and "--shard has no meaning here" in error
+    assert "choose cells with --suite, --problem or -k" in error
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("90s", 90), ("1.5h", 5400), ("300", 300), ("2 m", 120)]
 )

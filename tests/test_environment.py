@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from results.comparable import IGNORED
 from suites.measure import environment, processor
 from suites.measure.environment import FIELDS, checkout, machine_key, read_environment, version_of
 
@@ -144,6 +145,16 @@ def test_float32_that_is_rounded_to_tf32_is_warned_about_and_in_the_key(here, pr
     assert machine_key(rounded) != machine_key(here)
 
 
+def test_a_variable_that_changes_what_is_measured_is_warned_about(monkeypatch):
+    """Two nights with and without it would be a regression of nobody's."""
+    before = read_environment("cpu")["warnings"]
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    monkeypatch.setenv("ONEDNN_DEFAULT_FPMATH_MODE", "STRICT")
+    told = "ATEN_CPU_CAPABILITY=default: torch takes kernels for an older processor"
+    assert read_environment("cpu")["warnings"] == [*before, told]
+    assert "warnings" not in IGNORED, "a gate tells of a difference"
+
+
 def test_versions_come_without_importing(children):
     assert children["1"]["imported"] == []
 
@@ -186,7 +197,7 @@ def test_what_makes_timings_incomparable_is_in_the_key():
     assert not {"cpu_mhz", "hostname", "kernel", "commit", "load_1min"} & key
 
 
-def test_the_commit_and_changes_of_a_checkout_are_read(tmp_path):
+def test_the_commit_and_changes_of_a_checkout_are_read(tmp_path, monkeypatch):
     def git(*arguments):
         named = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
         subprocess.run(["git", "-C", tmp_path, *named, *arguments], check=True, capture_output=True)
@@ -202,6 +213,10 @@ def test_the_commit_and_changes_of_a_checkout_are_read(tmp_path):
     assert (len(commit), dirty) == (40, False)
     (tmp_path / "file").write_text("2")
     assert checkout(tmp_path) == (commit, True)
+    # As in a container, where git answers nothing of another user's files.
+    with monkeypatch.context() as context:
+        context.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+        assert checkout(tmp_path) == (commit, True)
     (tmp_path / "inside").mkdir()
     assert checkout(tmp_path / "inside") == (None, None), "an unpacked copy in another checkout"
 

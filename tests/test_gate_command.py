@@ -64,6 +64,18 @@ def test_a_screen_names_suspects_and_the_next_call_judges_them(bench):
     assert told["cells"][0]["base_launches"] == 20
 
 
+def test_what_a_screen_leaves_unconfirmed_passes_by_name_and_not_under_strict(bench):
+    """As of `ab` whose time limit left no room: green, and nobody had seen the suspect."""
+    screens = bench.write(noisy(25)[:5]), bench.write(slower(1.3)[:5])
+    assert bench.call("gate", *screens, "--screen-only", "--github") == 0
+    (last,) = [line for line in bench.out.splitlines() if line.startswith("PASSED: ")]
+    assert last.startswith("PASSED: 1 inconclusive, 2 unchanged: chunked B=1,T=63,")
+    assert last.endswith("seems slower and was not confirmed: measure it in fresh launches")
+    (warned,) = [line for line in bench.out.splitlines() if line.startswith("::")]
+    assert warned.startswith("::warning title=not confirmed::chunked B=1,T=63,")
+    assert bench.call("gate", *screens, "--screen-only", "--strict") == 3
+
+
 def test_a_folder_of_runs_is_a_side(bench):
     times = slower(1.5)
     for launch in range(25):
@@ -119,10 +131,25 @@ def test_what_was_typed_wrongly_is_told_with_what_would_do(bench):
     assert bench.call("gate", "nosuch", base) == 2 and "no run" in bench.err
     assert bench.call("gate", base, base, "--impl-base", "naive") == 2
     assert bench.call("gate", f"{base},{base}", base) == 2 and "given twice" in bench.err
+    other = bench.write(noisy(25))
     rules = bench.folder / "gate.toml"
     rules.write_text('[defaults]\nthreshold = "200%"\n', encoding="utf-8")
-    assert bench.call("gate", base, base, "--rules", rules) == 2
+    assert bench.call("gate", base, other, "--rules", rules) == 2
     assert '"+200%"' in bench.err
+
+
+@pytest.mark.parametrize("command", ["gate", "compare"])
+def test_a_run_is_not_compared_with_itself(bench, command):
+    """By whatever name: where a script names one run twice, every gate is green."""
+    base, other = bench.write(noisy(25)), bench.write(noisy(25, seed=1))
+    (folder,) = bench.store.glob(f"*/{other}")
+    for sides in ((other, "latest"), (f"{base},{other}", other), (other, folder)):
+        assert bench.call(command, *sides) == 2, sides
+        assert f"{other} is on both sides, where nothing can differ" in bench.err
+    one_alone = ("--impl-base", "naive", "--impl-head", "naive")
+    assert bench.call(command, base, base, *one_alone) == 2 and "on both sides" in bench.err
+    two = ("--impl-base", "naive", "--impl-head", "chunked")
+    assert bench.call(command, base, base, *two) in (0, 1)
 
 
 def test_outputs_for_ci(bench):

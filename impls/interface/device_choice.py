@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import warnings
@@ -51,7 +52,11 @@ def _reason_against_cuda() -> str | None:
         is_available = torch.cuda.is_available()
     if not is_available:
         lines = [str(warning.message).strip().splitlines()[0] for warning in told]
-        return "; ".join(lines) or "torch.cuda.is_available() is False"
+        lines = lines or ["torch.cuda.is_available() is False"]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if visible is not None:
+            lines.append(f'CUDA_VISIBLE_DEVICES="{visible}" hides all others from it: unset it')
+        return "; ".join(lines)
     try:
         torch.zeros(1, device="cuda").add_(1).item()
     except RuntimeError as error:

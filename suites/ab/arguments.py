@@ -49,6 +49,11 @@ GATE = {
 GATE_PATHS = ("--rules", "--baselines", "--junit", "--markdown", "--metrics")
 _OF_PYTEST = ("-k", "--benchmark-max-time", "--benchmark-min-rounds")
 _OURS = ("--resume", "--store")
+_NEITHER = {
+    "--shard": "launches of two sides are compared cell by cell, on one machine: choose cells with "
+    "--suite, --problem or -k",
+}
+"""Options of `pytest suites` that have no meaning where two sides take turns, and what would do."""
 
 
 class _Kept(argparse.Action):
@@ -71,7 +76,7 @@ class _Group:
         return self
 
     def addoption(self, flag: str, **how: Any) -> None:
-        if flag not in _OURS:
+        if flag not in (*_OURS, *_NEITHER):
             _keep(self._group, flag, "selection", 1, how.get("metavar"))
 
 
@@ -95,8 +100,8 @@ def parse_ab(arguments: Sequence[str]) -> argparse.Namespace:
         "--time-limit",
         type=seconds,
         metavar="TIME",
-        help="15m, 90s, 1h: plan within it, or say what cannot be promised (default: 8m with the "
-        "default cells, else none)",
+        help="15m, 90s, 1h: plan within it, or say what cannot be promised; what it leaves no time "
+        "to confirm is inconclusive (default: 8m with the default cells, else none)",
     )
     own.add_argument(
         "--resume", metavar="NAME", nargs="?", const="latest", help="go on with a comparison"
@@ -169,6 +174,9 @@ def _keep(group: Any, flag: str, dest: str, words: int, metavar: str | None = No
 
 def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     options, unknown = parser.parse_known_intermixed_args(list(arguments))
+    for flag, instead in _NEITHER.items():
+        if any(word.split("=")[0] == flag for word in unknown):
+            parser.error(f"{flag} has no meaning here: {instead}")
     # Flags of pytest's that we do not know, -v for instance, are pytest's to refuse.
     options.selection = [*options.selection, *unknown]
     return options

@@ -102,7 +102,7 @@ class Repository:
 
 
 class GitFailed(RuntimeError):
-    """A git command failed; the message is git's last line."""
+    """A git command failed; the message is what git says is fatal, and its last line."""
 
 
 def git(folder: Path, *arguments: str, variables: Mapping[str, str] | None = None) -> str:
@@ -124,5 +124,12 @@ def git(folder: Path, *arguments: str, variables: Mapping[str, str] | None = Non
         check=False,
     )
     if done.returncode:
-        raise GitFailed((done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1])
+        raise GitFailed(_told(done.stderr.strip() or f"exit code {done.returncode}"))
     return done.stdout.strip()
+
+
+def _told(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines[:-1] if line.startswith("fatal: ")]
+    # After that the last line may be a remedy, as of files that another user owns.
+    return ": ".join([*fatal[:1], lines[-1]])

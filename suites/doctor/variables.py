@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from suites.doctor.finding import Finding, note, ok, problem
+from suites.measure.spoilers import spoilers
 
-_SPOILERS = {
-    "CUDA_LAUNCH_BLOCKING": ("0", "every launch waits for the one before"),
-    "PYTORCH_NO_CUDA_MEMORY_CACHING": ("0", "every tensor is a cudaMalloc, inside the clock"),
-    "NVIDIA_TF32_OVERRIDE": (None, "float32 products are TF32, or never, whatever torch says"),
-    "ATEN_CPU_CAPABILITY": (None, "torch takes kernels for an older processor"),
-    "ONEDNN_MAX_CPU_ISA": (None, "oneDNN takes kernels for an older processor"),
-    "MKL_ENABLE_INSTRUCTIONS": (None, "MKL takes kernels for an older processor"),
-    "TORCH_COMPILE_DISABLE": ("0", "what is called compiled runs eagerly"),
-    "TORCHDYNAMO_DISABLE": ("0", "what is called compiled runs eagerly"),
-    "TRITON_INTERPRET": ("0", "Triton kernels run in the interpreter, a thousand times slower"),
-    "MALLOC_PERTURB_": ("0", "every allocation is filled, inside the clock"),
-}
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _PINNING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 _ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
@@ -51,10 +40,8 @@ def _threads(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _spoilers(environment: Mapping[str, str]) -> Iterator[Finding]:
-    for name, (harmless, why) in _SPOILERS.items():
-        text = environment.get(name)
-        if text is not None and text not in ("", harmless):
-            yield problem("variables", f"{name}={text}: {why}", f"unset {name}")
+    for name, told in spoilers(environment).items():
+        yield problem("variables", told, f"unset {name}")
 
 
 def _allocators(environment: Mapping[str, str]) -> Iterator[Finding]:

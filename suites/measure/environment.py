@@ -21,6 +21,7 @@ import psutil
 import torch
 
 from suites.measure import allocator, container_limits, device, processor, trust
+from suites.measure.spoilers import spoilers
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -113,11 +114,13 @@ def machine_key(environment: Mapping[str, Any]) -> str:
 
 def checkout(root: Path = ROOT) -> tuple[str | None, bool | None]:
     """The commit of the checkout and whether files differ from it; (None, None) without git."""
-    commit = _output("git", "-C", str(root), "rev-parse", "--verify", "HEAD")
-    inside = _output("git", "-C", str(root), "rev-parse", "--show-toplevel")
+    # In a container the files are often another user's, of which git says nothing unless told to.
+    git = ("git", "-c", f"safe.directory={root}", "-C", str(root))
+    commit = _output(*git, "rev-parse", "--verify", "HEAD")
+    inside = _output(*git, "rev-parse", "--show-toplevel")
     if not commit or not inside or Path(inside).resolve() != root.resolve():
         return None, None
-    changes = _output("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
+    changes = _output(*git, "status", "--porcelain", "--untracked-files=no")
     return commit, None if changes is None else bool(changes)
 
 
@@ -146,7 +149,7 @@ def _warnings() -> list[str]:
             f'float32_matmul_precision is "{precision}": products of float32 are rounded to TF32 '
             "or bfloat16, and are no float32 results"
         )
-    return warnings
+    return [*warnings, *spoilers(os.environ).values()]
 
 
 def _blas() -> str | None:
