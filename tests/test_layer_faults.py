@@ -14,6 +14,7 @@ from suites.session.subject import SubjectMemory
 from suites.session.sweep import Cell
 from tests.measured_layers import CONDITIONS, FULL, HEADS, NAIVE, PASSES, fake, measured, part
 
+ONE_HEAD = LayerShape(d_model=40, H=1, d_h=24)
 WRONG = {
     "off by a little": lambda q, k, v, **a: NAIVE.forward(q, k, v, **a) * 1.001,
     "one head alone": lambda q, k, v, **a: NAIVE.forward(q, k, v, **a).index_fill(
@@ -53,7 +54,7 @@ def test_a_wrong_gradient_of_a_core_is_found_in_the_gradients_of_the_layer():
 
 @pytest.mark.parametrize("pass_", PASSES)
 @pytest.mark.parametrize("name", ["layer", "block"])
-@pytest.mark.parametrize("shape", [FULL, LayerShape(d_model=40, H=1, d_h=24)], ids=lambda s: s.H)
+@pytest.mark.parametrize("shape", [FULL, ONE_HEAD], ids=lambda s: s.H)
 def test_a_core_that_keeps_its_result_is_found(shape, name, pass_):
     kept = {}
 
@@ -77,7 +78,9 @@ def test_a_core_that_keeps_its_result_is_found(shape, name, pass_):
     assert found["status"] == "wrong"
 
 
-def test_a_core_that_keeps_its_weights_is_found_where_there_are_several_heads():
+@pytest.mark.parametrize("shape", [HEADS, ONE_HEAD], ids=lambda shape: f"H={shape.H}")
+def test_a_core_that_keeps_its_weights_is_found(shape):
+    """A single head has none to change places with: other values, and what is due of those."""
     kept = {}
 
     def forward(q, k, v, *, causal, **arguments):
@@ -85,7 +88,28 @@ def test_a_core_that_keeps_its_weights_is_found_where_there_are_several_heads():
         p = kept.setdefault("p", NAIVE.forward(q, k, eye, causal=causal))
         return p @ v.repeat_interleave(q.shape[1] // v.shape[1], 1)
 
-    assert measured(part("layer"), fake(forward))["status"] == "wrong"
+    found = measured(part("layer", shape), fake(forward))
+    assert found["status"] == "wrong" and found["check"]["after_timing"]
+
+
+@pytest.mark.parametrize("pass_", PASSES)
+@pytest.mark.parametrize("name", ["layer", "block"])
+def test_what_computes_everything_anew_is_right_with_one_head(name, pass_):
+    found = measured(part(name, ONE_HEAD), NAIVE, pass_)
+    assert found["status"] == "ok" and found["check"]["after_timing"]
+
+
+def test_a_step_of_one_head_is_right_and_one_of_kept_weights_is_not():
+    step = decode_part(ONE_HEAD, "layer", B=1, T_kv=9, dtype="float32")
+    assert measured(step, NAIVE)["status"] == "ok"
+    kept = {}
+
+    def forward(q, k, v, **arguments):
+        eye = torch.eye(k.shape[2]).expand(*k.shape[:2], -1, -1)
+        return kept.setdefault("p", NAIVE.forward(q, k, eye, **arguments)) @ v
+
+    found = measured(step, fake(forward))
+    assert found["status"] == "wrong" and found["check"]["after_timing"]
 
 
 def test_a_kept_step_is_found_though_the_cache_stands():

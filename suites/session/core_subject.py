@@ -13,11 +13,8 @@ from impls.interface.inputs import Inputs, copy_of, make_inputs, put_back
 from impls.interface.problem import Problem
 from impls.interface.reference import Reference, reference
 from suites.session.call import Call
-from suites.session.other_inputs import has_turn, replaced, turned, turned_back
+from suites.session.other_inputs import OTHER_SEED, has_turn, replaced, turned, turned_back
 from suites.session.sweep import Cell
-
-# Beyond the seeds of rotated copies: values that no call of the cell has seen.
-_OTHER_SEED = 1000
 
 
 class CoreSubject:
@@ -62,7 +59,7 @@ class CoreSubject:
 
     def _of_others(self, call: Call) -> tuple[Mapping[str, torch.Tensor], Reference]:
         """What it gives of other values in the same memory, and what it should give."""
-        others = make_inputs(self.problem, self._device, seed=_OTHER_SEED)
+        others = make_inputs(self.problem, self._device, seed=OTHER_SEED)
         with replaced(call.inputs, others):
             outputs = _poisoned_outputs(call)
         if self._expected_of_others is None:

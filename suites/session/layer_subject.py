@@ -14,7 +14,8 @@ from impls.interface.problem import Problem
 from impls.layer.part_inputs import PartInputs, make_part_inputs
 from impls.layer.part_reference import PartReference, part_reference
 from suites.session.layer_call import LayerCall
-from suites.session.layer_turn import turn, turned_back
+from suites.session.layer_turn import has_turn, replaced, turn, turned_back
+from suites.session.other_inputs import OTHER_SEED
 from suites.session.sweep import Cell
 
 
@@ -42,25 +43,40 @@ class LayerSubject:
         """Its outputs against float64, with uninitialised memory poisoned."""
         with _poisoned(self._inputs):
             outputs = call.outputs()
-        return self._checked(outputs, call)
+        return _compared(outputs, self._reference(call))
 
     def check_turned(self, call: LayerCall) -> Check:
         """The check after timing, on other values in the same memory; see `layer_turn`."""
         backward_alone = call.cell.pass_ == "backward"
         # Before anything is turned: the reference is of the inputs as they are.
         self._reference(call)
-        turn(self._inputs, backward_alone)
-        try:
-            with _poisoned(self._inputs):
-                outputs = call.outputs()
-        finally:
+        if backward_alone or has_turn(self.problem):
             turn(self._inputs, backward_alone)
-        back = turned_back(outputs, self._inputs, backward_alone)
-        found = self._checked(back, call, after_timing=True)
-        if not found.ok and self._checked(outputs, call).ok:
+            try:
+                with _poisoned(self._inputs):
+                    outputs = call.outputs()
+            finally:
+                turn(self._inputs, backward_alone)
+            back = turned_back(outputs, self._inputs, backward_alone)
+            due = self._reference(call)
+        else:
+            back, due = self._of_others(call)
+            outputs = back
+        found = _compared(back, due, after_timing=True)
+        if not found.ok and _compared(outputs, self._reference(call)).ok:
             why = "it gave the same result when its inputs had changed: a result is kept"
             return replace(found, reasons=(why,))
         return found
+
+    def _of_others(self, call: LayerCall) -> tuple[Mapping[str, torch.Tensor], PartReference]:
+        """What it gives of other values in the same memory, and what it should give."""
+        others = make_part_inputs(
+            self.problem, self._device, gradients=self._backward, seed=OTHER_SEED
+        )
+        with replaced(self._inputs, others):
+            with _poisoned(self._inputs):
+                outputs = call.outputs()
+            return outputs, part_reference(others, call.masks, gradients=self._backward)
 
     def put_back(self) -> list[str]:
         """The names of what a call wrote into of x, its cache and d_out; all is as it was again.
@@ -75,13 +91,6 @@ class LayerSubject:
         written, self._written = self._written, []
         return written
 
-    def _checked(
-        self, outputs: Mapping[str, torch.Tensor], call: LayerCall, *, after_timing: bool = False
-    ) -> Check:
-        expected = self._reference(call)
-        due = {n: d for n, d in expected.due.items() if n in outputs}
-        return check_each(outputs, due, rows=expected.rows, after_timing=after_timing)
-
     def _reference(self, call: LayerCall) -> PartReference:
         """That of the elements dropout kept in the call: once, as checked calls keep the same."""
         kept = self._expected
@@ -91,6 +100,13 @@ class LayerSubject:
             found = part_reference(self._inputs, call.masks, gradients=self._backward)
             kept = self._expected = (list(call.masks), found)
         return kept[1]
+
+
+def _compared(
+    outputs: Mapping[str, torch.Tensor], expected: PartReference, *, after_timing: bool = False
+) -> Check:
+    due = {name: one for name, one in expected.due.items() if name in outputs}
+    return check_each(outputs, due, rows=expected.rows, after_timing=after_timing)
 
 
 @contextmanager

@@ -9,11 +9,42 @@ tensor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 
+from impls.interface.problem import Problem
 from impls.layer.part_inputs import PartInputs
+
+
+def has_turn(problem: Problem) -> bool:
+    """Whether `turn` changes the weights that a core computes: a single head changes no places.
+
+    Where it does not the tensors must be `replaced`, of which the outputs do not follow.
+    """
+    return problem.H > 1 or not problem.has_core
+
+
+@contextmanager
+def replaced(inputs: PartInputs, others: PartInputs) -> Iterator[None]:
+    """Within it the tensors have the values of `others`; afterwards every bit of their own."""
+    mine = _tensors(inputs)
+    before = [tensor.clone() for tensor in mine]
+    _copy(mine, _tensors(others))
+    try:
+        yield
+    finally:
+        _copy(mine, before)
+
+
+def _tensors(inputs: PartInputs) -> list[torch.Tensor]:
+    return [inputs.x, *inputs.d_out, *inputs.cached.values(), *inputs.weights.values()]
+
+
+def _copy(tensors: list[torch.Tensor], values: list[torch.Tensor]) -> None:
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.data.copy_(value)
 
 
 def turn(inputs: PartInputs, backward_alone: bool) -> None:

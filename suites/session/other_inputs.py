@@ -11,6 +11,9 @@ import torch
 from impls.interface.inputs import Inputs, copy_of
 from impls.interface.problem import SOFTMAX, Problem
 
+# Beyond the seeds of rotated copies: values that no call of the cell has seen.
+OTHER_SEED = 1000
+
 _BATCH_AND_HEADS = (0, 1)
 
 
