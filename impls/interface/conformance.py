@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from impls.interface import torch_state
 from impls.interface.attention import Implementation
 from impls.interface.availability import version_of
 from impls.interface.conformance_cases import Case, cases
@@ -111,13 +112,14 @@ def conformance(
         outcomes.append(trial.outcome(case, ask))
         if progress is not None:
             progress(i + 1, len(mine))
-    in_memory = memory_outcomes(trial)
-    fell_back, ran = fallback(trial)
-    properties = {
-        "masked_garbage_safe": masked_garbage_safe(trial),
-        "bitwise_repeatable": bitwise_repeatable(trial),
-        "ran": ran,
-    }
+    with torch_state.kept():
+        in_memory = memory_outcomes(trial)
+        fell_back, ran = fallback(trial)
+        properties = {
+            "masked_garbage_safe": masked_garbage_safe(trial),
+            "bitwise_repeatable": bitwise_repeatable(trial),
+            "ran": ran,
+        }
     return Conformance(
         implementation.name,
         version_of(implementation),
