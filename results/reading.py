@@ -229,7 +229,11 @@ def _read_problem(value: Any) -> Problem:
             sizes = [v for v in value.values() if isinstance(v, int)]
             if any(size >= _LARGEST for size in sizes):
                 raise ValueError(f"a size of {len(str(max(sizes)))} digits is none")
-            return Problem.from_json(value)
+            problem = Problem.from_json(value)
+            # The types that a problem takes on trust of who writes one down.
+            if isinstance(problem.causal, bool) and isinstance(problem.operator, str):
+                return problem
+            raise ValueError("causal is true or false, and an operator has a name")
     except (ValueError, TypeError) as error:
         raise _Mistake(str(error)) from None
     raise _mismatch("a problem", value)

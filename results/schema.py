@@ -33,6 +33,7 @@ FLAGS = (
     *("low_n", "unsteady", "contended", "swapped", "warm", "approximate"),
 )
 TIMED = ("ok", "wrong")
+_SHORTEST_S, _LONGEST_S = 1e-15, 1e9
 
 
 @dataclass(frozen=True)
@@ -146,9 +147,23 @@ def read_cell(value: Any, place: Place) -> Cell:
         raise SchemaError(f'{place.at("timing")}: expected null beside status "{cell.status}"')
     if cell.status == "ok" and cell.timing is None:
         raise SchemaError(f'{place.at("timing")}: expected an object beside status "ok", got null')
+    if cell.timing is not None:
+        _times_of_a_clock(cell.timing, place.at("timing"))
     if cell.status == "ok" and not (cell.check and cell.check.ok):
         raise SchemaError(f'{place.at("check")}: status "ok" needs a check that is ok')
     return cell
+
+
+def _times_of_a_clock(timing: Timing, place: Place) -> None:
+    """Refuse seconds that no clock shows: rates of them are negative or infinite.
+
+    Raises:
+        SchemaError: one is below 0, above thirty years, or so small that its inverse is none.
+    """
+    for name in ("median_s", "min_s", "q1_s", "q3_s", "mean_s", "ci_low_s", "ci_high_s"):
+        time_s = getattr(timing, name)
+        if time_s and not _SHORTEST_S < time_s < _LONGEST_S:
+            raise SchemaError(f"{place.at(name)}: expected the seconds of a call, got {time_s:g}")
 
 
 def check_version(value: Any, place: Place) -> None:

@@ -30,6 +30,11 @@ NASTY: list[Any] = [
 ]
 
 
+# Written so, it is a number of JSON, and read as an infinite one.
+INFINITE = "<1e999>"
+NASTY.append(INFINITE)
+
+
 @st.composite
 def damages(draw) -> tuple[str, list[int], Any]:
     """A file, a path into it as numbers, and what is put there; None takes the field away."""
@@ -73,11 +78,16 @@ def strict(text: str) -> Any:
 
 @settings(max_examples=60)
 @given(damages())
-@example(("run.json", [12, 1], math.inf)).via("settings, which may hold anything")
-@example(("cells.jsonl", [3, 1], 10**400))
-@example(("running.json", [5], "no problem"))
-@example(("running.json", [6], 10**30))
+@example(("run.json", [10, 0], INFINITE)).via("the environment may hold anything")
 @example(("run.json", [1], "\ud800"))
+@example(("cells.jsonl", [3, 1], 10**400)).via("T_q")
+@example(("cells.jsonl", [3, 8], [])).via("causal")
+@example(("cells.jsonl", [12], 10**400)).via("elapsed_s")
+@example(("cells.jsonl", [17, 0], 5e-324)).via("median_s")
+@example(("cells.jsonl", [17, 0], 1e308))
+@example(("cells.jsonl", [17, 2], -1)).via("q1_s")
+@example(("running.json", [5], "no problem"))
+@example(("running.json", [6], 10**30)).via("pid")
 def test_no_value_in_a_file_of_a_run_is_a_traceback(damage):
     file, way, nasty = damage
     with TemporaryDirectory() as folder:
@@ -85,7 +95,8 @@ def test_no_value_in_a_file_of_a_run_is_a_traceback(damage):
         path = run_in(store)
         good = write_run(store, created="20270101T000000Z")
         lines = (path / file).read_text(encoding="utf-8").splitlines()
-        lines[0] = json.dumps(put(json.loads(lines[0]), way, nasty))
+        text = json.dumps(put(json.loads(lines[0]), way, nasty))
+        lines[0] = text.replace(json.dumps(INFINITE), "1e999")
         (path / file).write_text("\n".join(lines), encoding="utf-8")
         for command in (["list"], ["show", str(path)], ["history"]):
             code, _ = ends(*command, "--store", folder)

@@ -6,11 +6,14 @@ import ast
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +56,25 @@ def test_only_what_changed_is_read(tmp_path, monkeypatch):
     read = reads(monkeypatch)
     list_runs(tmp_path)
     assert sorted(read) == sorted([paths[2].name, new.name])
+    with closing(sqlite3.connect(tmp_path / index.FILE)) as base:
+        kept = {os.fsdecode(run) for (run,) in base.execute("SELECT run FROM summaries")}
+    assert kept == {f"{path.parent.name}/{path.name}" for path in tmp_path.glob("*/*")}
+
+
+def test_a_process_that_dies_changes_what_a_list_says_and_no_file(tmp_path):
+    paths = fill(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
+        left = note(pid=living.pid, pid_started=psutil.Process(living.pid).create_time())
+        (paths[0] / "running.json").write_text(json.dumps(left))
+        settle()
+        for _ in range(2):
+            assert state_of(paths[0]) == "in progress"
+        living.kill()
+    assert state_of(paths[0]) == "crashed"
+
+
+def state_of(run: Path) -> str:
+    return next(s.state for s in list_runs(run.parents[1]) if s.path == run)
 
 
 def test_a_store_of_few_runs_stays_as_it_is(tmp_path, monkeypatch):
