@@ -81,7 +81,8 @@ def test_a_library_that_is_missing_or_old_is_a_reason_with_what_to_type(kernel, 
     monkeypatch.setattr(importlib.metadata, "version", version)
     missing = f"{kernel.library} is not installed: {kernel.install}"
     assert implementation.unavailable("cuda") == [missing]
-    assert implementation.unavailable("cpu") == ["does not run on cpu (only cuda)", missing]
+    # What would not help there is not told there.
+    assert availability(implementation, "cpu") == ["does not run on cpu (only cuda)"]
     versions[kernel.library] = "0.1.9rc1"
     wanted = ".".join(map(str, kernel.at_least))
     old = f"{kernel.library} 0.1.9rc1 is older than {wanted}: {kernel.install}"
@@ -98,6 +99,26 @@ def test_what_to_type_is_told_whole_in_a_narrow_table():
         rows = [(kernel.implementation(), version, ["does not run on cpu (only cuda)", missing])]
         print_implementations(Console(file=written, width=70), rows, "cpu")
         assert "".join(missing.split()) in "".join(written.getvalue().split())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "version"),
+    [
+        # Causal was aligned to the top left before 2.1.
+        (flash_attention_2.KERNEL, "2.0.9"),
+        # It writes into k, and is what PyPI has.
+        (sage_attention.KERNEL, "1.0.6"),
+        (transformer_engine_attention.KERNEL, "1.14.0+cu12"),
+        (flashinfer_attention.DECODE, "0.1.6"),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_versions_of_other_conventions_are_not_called(kernel, version, monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
+    unavailable = kernel.implementation().unavailable
+    assert unavailable is not None
+    (reason,) = unavailable("cuda")
+    assert reason.startswith(f"{kernel.library} {version} is older than ")
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

@@ -91,11 +91,9 @@ class ForeignKernel:
         )
 
     def _unavailable(self, device: str) -> list[str]:
-        devices = self.capabilities.devices
-        elsewhere = [f"does not run on {device} (only {', '.join(devices)})"]
-        return [*(elsewhere if device not in devices else []), *self._missing()]
-
-    def _missing(self) -> list[str]:
+        """What is lacking, and what to type; nothing that would not help on this device."""
+        if device not in self.capabilities.devices:
+            return []
         try:
             version = importlib.metadata.version(self.library)
         except importlib.metadata.PackageNotFoundError:
