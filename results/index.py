@@ -137,6 +137,7 @@ class Index:
                     for statement, values in statements:
                         connection.executemany(statement, values)
                     connection.execute("COMMIT")
+                self.trouble = None
                 return
             except _FAILURES as error:
                 self._is_broken = _is_broken(error)

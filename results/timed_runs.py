@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,7 +28,7 @@ _READING = "results: read the cells of {done} of {total} runs, {left}: once; the
 # What is read before it is kept, and what one process reads at a time.
 _AT_ONCE, _CHUNK = 64, 8
 # A process of its own takes as long to start as it takes to read some tens of runs.
-_WORTH_PROCESSES = 128
+_WORTH_A_PROCESS = 64
 
 
 def timed_runs(
@@ -61,6 +62,7 @@ def timed_runs(
                 keep(folder, *encode(read))
             wanted = {name: time for name, time in read.times_s.items() if is_wanted(name)}
             found[folder] = replace(read, times_s=wanted)
+    index.forget("times", folders)
     return [found[folder] for folder in folders if folder in found]
 
 
@@ -82,16 +84,22 @@ def newest_rows(runs: Sequence[RunTimes], names: Collection[str]) -> dict[str, C
 
 def _each(folders: Sequence[RunFolder]) -> Iterator[RunTimes | str]:
     """What each of them gives, or why it cannot be read."""
-    processes = os.cpu_count() or 1
-    if len(folders) < _WORTH_PROCESSES or processes == 1:
+    processes = min(os.cpu_count() or 1, len(folders) // _WORTH_A_PROCESS)
+    if processes < 2:
         yield from map(_read, folders)
         return
     # Ctrl-C is for the one that asks.
     pool = ProcessPoolExecutor(
         processes, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
     )
+    done = 0
     try:
-        yield from pool.map(_read, folders, chunksize=_CHUNK)
+        for read in pool.map(_read, folders, chunksize=_CHUNK):
+            yield read
+            done += 1
+    except BrokenProcessPool:
+        # One was killed, for its memory for instance: the rest is read here.
+        yield from map(_read, folders[done:])
     finally:
         pool.shutdown(cancel_futures=True)
 

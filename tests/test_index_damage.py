@@ -10,6 +10,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,8 @@ index.LEAST_RUNS, folders.SETTLED_NS = 0, 10_000_000
 """
 LIST = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from results.store import list_runs
 from results.timed_runs import timed_runs
@@ -164,3 +168,23 @@ def test_a_full_disk_costs_the_index_and_no_answer(tmp_path):
     out, err = full.communicate()
     assert (full.returncode, out) == (0, "6 6\n")
     assert "nothing is kept for the next time" in err
+
+
+class Killed(ThreadPoolExecutor):
+    """A pool of which a process is killed after some runs."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__(1)
+
+    def map(self, function, runs, **_):  # type: ignore[override]  # as it is called here
+        yield from map(function, runs[:3])
+        raise BrokenProcessPool("one died")
+
+
+def test_a_reader_that_is_killed_loses_no_run(tmp_path, monkeypatch):
+    fill(tmp_path)
+    expected = directly(tmp_path)
+    monkeypatch.setattr("results.timed_runs._WORTH_A_PROCESS", 1)
+    monkeypatch.setattr("results.timed_runs.ProcessPoolExecutor", Killed)
+    monkeypatch.setattr("results.timed_runs.os.cpu_count", lambda: 2)
+    assert everything(tmp_path) == expected
