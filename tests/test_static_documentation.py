@@ -56,6 +56,77 @@ def test_the_bounds_are_those_of_the_baseline():
     assert looked_up == 8
 
 
+OF_BACKWARD = re.compile(
+    r"\| (?P<arch>sm_\d+) \| (?P<kernel>keys|queries) \([^)]+\) \| (?P<d_h>\d+) "
+    r"\| (?P<queries>\d+)×(?P<keys>\d+) w(?P<warps>\d) \| (?P<held>\d+) \| (?P<registers>\d+) "
+    r"\| (?P<stores>\d+) \+ (?P<loads>\d+) \| (?P<bound>\d+) \| (?P<limit>\w+) \|"
+)
+
+
+def backward_rows() -> list[dict[str, str]]:
+    rows = [match.groupdict() for match in OF_BACKWARD.finditer(TEXT)]
+    assert len(rows) == 12
+    return rows
+
+
+def accepted_backward(row: dict[str, str], arch: str):
+    name = f"triton_flash_backward_{row['kernel']}"
+    (one,) = (
+        one
+        for one in read_baselines()
+        if (one.triton, one.kernel, one.arch, one.d_h) == ("3.7.1", name, arch, int(row["d_h"]))
+    )
+    return one
+
+
+def test_what_the_backward_stores_is_what_was_accepted():
+    for row in backward_rows():
+        one = accepted_backward(row, row["arch"])
+        found = {
+            **{"queries": one.block["BLOCK_Q"], "keys": one.block["BLOCK_KV"]},
+            **{"warps": one.block["num_warps"], "registers": one.registers},
+            **{"stores": one.spill_stores, "loads": one.spill_loads},
+            "bound": round(one.overlap_percent or 0),
+        }
+        assert {name: int(row[name]) for name in found} == found, row
+        assert row["limit"] == one.limited_by, row
+        assert one.loop_spill_stores == one.loop_spill_loads == 0, row
+
+
+def test_what_a_thread_of_the_backward_holds_follows_from_its_tile():
+    for row in backward_rows():
+        queries, keys, d_h, warps = (int(row[n]) for n in ("queries", "keys", "d_h", "warps"))
+        sums = 2 * keys * d_h if row["kernel"] == "keys" else queries * d_h
+        in_registers = 2 * queries * keys + (0 if row["arch"] == "sm_100" else sums)
+        assert int(row["held"]) == in_registers / (32 * warps), row
+
+
+OF_SHARED = re.compile(r"\| (sm_80|sm_90) \| (64|128) \|" + r" (\d+) \|" * 7)
+# Of the kernel of keys: readers of a tile's operands, warps or groups of four, over keys, queries.
+READERS = {("sm_80", 64): (4, 1), ("sm_80", 128): (1, 4), ("sm_90", 64): (2, 1)}
+
+
+def test_the_shared_memory_of_the_kernel_of_keys_adds_up_to_its_bound():
+    tiles = {(r["arch"], r["d_h"]): r for r in backward_rows() if r["kernel"] == "keys"}
+    rows = OF_SHARED.findall(TEXT)
+    assert len(rows) == 4
+    for arch, head_size, *cycles in rows:
+        row, d_h = tiles[arch, head_size], int(head_size)
+        queries, keys = int(row["queries"]), int(row["keys"])
+        products, scores, written, sums, arrive, numbers, whole = map(int, cycles)
+        assert products == 4 * 2 * queries * keys * d_h / {"sm_80": 2048, "sm_90": 4096}[arch]
+        over_keys, over_queries = READERS.get((arch, d_h), (2, 1))
+        readers = over_keys * over_queries
+        operands = keys / over_keys + queries / over_queries
+        assert scores == readers * 2 * operands * d_h * 2 / 128
+        through = 2 * keys * queries * 2 if over_queries > 1 else 0
+        assert written == through / 128
+        assert sums == readers * (through + 2 * queries * d_h / over_queries * 2) / 128
+        assert arrive == 2 * queries * d_h * 2 / 128
+        assert whole == scores + written + sums + arrive + numbers
+        assert round(100 * products / max(products, whole)) == int(row["bound"])
+
+
 OF_B200 = re.compile(
     r"\| (?P<kernel>keys|queries) \([^)]+\) \| (?P<d_h>\d+) \| (?P<queries>\d+)×(?P<keys>\d+) "
     r"\| (?P<mma>\d+) \| (?P<mufu>\d+) \| (?P<shared>\d+) \| (?P<bound>\d+) % \| (?P<limit>\w+) \|"

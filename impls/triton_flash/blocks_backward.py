@@ -9,12 +9,12 @@ and two loads) and 256 (a load): what spills nothing there has half the tile and
 share, or no second stage to fetch ahead in. Nothing was tuned by timing.
 
 In 16 bits to d_h = 128 that share, keys and queries, is 100 and 100 % at 64 and 83 and 100 % at 128
-on sm_80, 88 and 100 %, 99 and 100 % on sm_90: what limits the kernel of keys is shared memory, as
-every warp reads all of q and d_out twice for the rows of k and v it holds. Larger tiles would read
-less and spill: dk, dv, P and dS are alive at once. On sm_100, where matrix products are twice as
-fast, shared memory limits the kernel of keys, to 66 and 66 %, exponentials and shared memory that
-of queries, to 75 and 86 %: docs/static-profile.md has the arithmetic. Outside the loop up to 32
-registers are stored, once a program; 96 on sm_80 at d_h = 40, whose rows come in short pieces.
+on sm_80, 88 and 100 %, 99 and 100 % on sm_90: what limits the kernel of keys is shared memory.
+Larger tiles would read less and spill: dk, dv, P and dS are alive at once. On sm_100, where matrix
+products are twice as fast, shared memory limits the kernel of keys, to 66 and 66 %, exponentials
+and shared memory that of queries, to 75 and 86 %: docs/static-profile.md has the arithmetic.
+Outside the loop up to 32 registers are stored, once a program; 96 on sm_80 at d_h = 40, whose rows
+come in short pieces.
 """
 
 from __future__ import annotations
