@@ -219,6 +219,22 @@ def test_the_first_call_is_timed_alone_and_waited_for():
     assert samples.first_call_s is not None
 
 
+def test_a_slow_first_call_and_calls_that_warm_up_are_in_no_sample(fake_time):
+    """The first compiles for half a second on the host; eight more find a device still slow."""
+    cuda = FakeCuda()
+    calls = []
+
+    def warming_up():
+        calls.append(1)
+        if len(calls) == 1:
+            fake_time.compute(0.5)
+        cuda.work("call", 1e-3 if len(calls) > 9 else 1e-2 / len(calls))
+
+    samples = measure_cuda(warming_up, cuda=cuda, cache="hot", settings=SETTINGS)
+    assert samples.first_call_s == pytest.approx(0.5, rel=1e-3)
+    assert samples.samples_s == pytest.approx([1e-3] * len(samples.samples_s))
+
+
 def test_first_ten_and_steady_medians_are_both_kept():
     cuda = FakeCuda()
     calls = []
