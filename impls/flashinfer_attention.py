@@ -7,7 +7,7 @@ made outside it, as a model makes one for all its layers. Which kernel runs (its
 for Hopper, cuDNN, CUTLASS) is the library's choice: the row's `ran` tells.
 
 Prefill reads q, k and v where they lie when B = 1 or as bthd; of bhtd with B > 1 they are copied
-inside the clock, and q by the other two. Pages are never copied: they are the tensors' own memory.
+inside the clock, and q for paged prefill. Pages are never copied: they are the tensors' memory.
 """
 
 from __future__ import annotations

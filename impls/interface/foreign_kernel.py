@@ -44,6 +44,7 @@ class Build(Protocol):
 
     What it gives is called as `(q, k, v) -> (out, lse)`, all seen as (B, H, T, d), rows of stride
     1, no size 0, no query without a key; lse (B, H, T_q) float32, natural, or None unless wanted.
+    Of variable lengths some may be 0, and a sequence may have more queries than keys.
     """
 
     def __call__(self, problem: Problem, device: str, wanted: Wanted) -> Call:
