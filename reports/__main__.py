@@ -10,7 +10,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,17 +94,20 @@ def _against(baseline: str | None, run: Run) -> Run:
     """
     if baseline is None:
         return run
+    # As for the figures, matplotlib is imported where it is needed.
+    from reports.followers import against
+
     known = sorted({cell.implementation for cell in run.comparable_cells})
     if baseline not in known:
         raise SchemaError(f"{run.name} has no comparable row of {baseline}: {', '.join(known)}")
-    settings = replace(run.header.settings, baseline=baseline)
-    return replace(run, header=replace(run.header, settings=settings))
+    return against(run, baseline)
 
 
 def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     """Write everything of one run into the folder `out` → paths, findings and counts."""
     # matplotlib takes a second to import; an unknown run is refused before that.
     from reports.figures import figure_modules, render
+    from reports.followers import ratio_figures
     from reports.page import page
     from reports.points_file import points_csv
     from reports.profiles_file import profiles_csv
@@ -123,7 +125,8 @@ def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, 
     tell("writing the page")
     files = [(figure.title, f"{figure.name}.png") for figure in drawn]
     is_static = run.header.kind == "static"
-    texts = {"report.html": static_page(run, drawn) if is_static else page(run, drawn)}
+    html = static_page(run, drawn) if is_static else page(run, drawn, ratio_figures(run))
+    texts = {"report.html": html}
     texts["report.md"] = markdown(run, files)
     if is_static:
         texts["profiles.csv"] = profiles_csv(run)

@@ -47,7 +47,15 @@ def heading_height(text: str, width_in: float) -> float:
 
 
 def _heading_lines(text: str, width_in: float) -> list[str]:
-    return textwrap.wrap(text, int(width_in * 9))
+    """Broken between its parts, a part only where it alone is too long."""
+    columns = int(width_in * 9)
+    lines: list[str] = []
+    for part in text.split(" · "):
+        if lines and len(lines[-1]) + len(part) + 3 <= columns:
+            lines[-1] += f" · {part}"
+        else:
+            lines += textwrap.wrap(part, columns)
+    return lines
 
 
 def footnote(figure: Figure, sentences: Sequence[str], width_in: float | None = None) -> None:

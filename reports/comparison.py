@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,6 +49,11 @@ class Compared:
                 found.setdefault(" ".join(key_of(cell)), cell)
         return found
 
+    @property
+    def implementations(self) -> list[str]:
+        """All that anything was said of."""
+        return sorted({self.cells[name].implementation for name in self.by_name})
+
     @cached_property
     def by_name(self) -> dict[str, tuple[Verdict | None, ...]]:
         """The verdicts of each cell, one for each head; the worst of the first head first."""
@@ -64,15 +70,22 @@ def compared(runs: Sequence[Run], allow: Collection[str] = ()) -> Compared:
     return Compared(base, tuple(heads), tuple(found))
 
 
-def sentences(found: Compared) -> list[tuple[str, tuple[str, ...]]]:
+Told = tuple[str, tuple[str, ...]]
+
+
+def sentences(found: Compared) -> list[Told]:
     """What the comparison bears out, and the names of the cells each sentence stands on."""
-    told: list[tuple[str, tuple[str, ...]]] = []
+    told: list[Told] = []
     for letter, comparison in zip(LETTERS[1:], found.comparisons, strict=False):
         told += _of_one(letter, comparison)
+        told += _left_out(letter, comparison, found.cells)
+    for letter, run in zip(LETTERS, found.runs, strict=False):
+        if run.state != "finished":
+            told.append((f"{letter} is {run.state}: what it has so far is compared.", ()))
     return told
 
 
-def _of_one(letter: str, comparison: Comparison) -> list[tuple[str, tuple[str, ...]]]:
+def _of_one(letter: str, comparison: Comparison) -> list[Told]:
     known = [one for one in comparison.verdicts if one.ratio]
     if not known:
         reasons = "; ".join(r.text for r in comparison.reasons if r.severity == "blocking")
@@ -92,24 +105,36 @@ def _of_one(letter: str, comparison: Comparison) -> list[tuple[str, tuple[str, .
     )
     told += _proven(letter, comparison)
     if launches == 1:
-        told.append(
-            (
-                f"One launch a side proves no difference: most is {change_text(high.ratio)} at "
-                f"{high.name} and {change_text(low.ratio)} at {low.name}.",
-                (high.name, low.name),
-            )
-        )
-    left = [one for one in comparison.verdicts if not one.ratio]
-    if left:
-        kinds = {one.verdict for one in left}
-        counted = ", ".join(
-            f"{sum(one.verdict == kind for one in left)} {kind}" for kind in sorted(kinds)
-        )
-        told.append((f"{plural(len(left), 'cell')} of {letter} in no mean: {counted}.", ()))
+        ends = [high] if high is low else [high, low]
+        most = " and ".join(f"{change_text(one.ratio)} at {one.name}" for one in ends)
+        names = tuple(one.name for one in ends)
+        told.append((f"One launch a side proves no difference: most is {most}.", names))
     return told
 
 
-def _proven(letter: str, comparison: Comparison) -> list[tuple[str, tuple[str, ...]]]:
+def _left_out(letter: str, comparison: Comparison, cells: Mapping[str, Cell]) -> list[Told]:
+    """What is in no mean, counted, and of what broke on either side the first with its reason."""
+    left = [one for one in comparison.verdicts if not one.ratio]
+    if not left:
+        return []
+    counted = Counter(one.verdict for one in left)
+    kinds = ", ".join(f"{counted[kind]} {kind}" for kind in sorted(counted))
+    told: list[Told] = [(f"{plural(len(left), 'cell')} of {letter} in no mean: {kinds}.", ())]
+    broken = [one for one in left if one.verdict == "broken"]
+    if broken:
+        first = f"{broken[0].name}: {'; '.join(broken[0].reasons)}"
+        names = tuple(one.name for one in broken)
+        told.append((f"{plural(len(broken), 'cell')} of {letter} broke, first {first}.", names))
+    base = [one for one in left if one.verdict == "incomparable" and cells[one.name].reasons]
+    if base:
+        cell = cells[base[0].name]
+        first = f"{base[0].name}: {cell.status}, {'; '.join(cell.reasons)}"
+        names = tuple(one.name for one in base)
+        told.append((f"{plural(len(base), 'cell')} of A broke, first {first}.", names))
+    return told
+
+
+def _proven(letter: str, comparison: Comparison) -> list[Told]:
     told = []
     for verdict, word in (("regressed", "slower"), ("improved", "faster")):
         those = [one for one in comparison.verdicts if one.verdict == verdict and one.ratio]

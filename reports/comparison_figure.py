@@ -65,7 +65,7 @@ _NOTES = (
 def _draw_panel(
     axes: Axes, found: Compared, verdicts: Sequence[Verdict], names: Sequence[str]
 ) -> None:
-    look = looks(names)
+    look = looks(found.implementations)
     numbers = {name: i for i, name in enumerate(found.by_name)}
     log_axis(
         axes, "x", [t for t in _TICKS if axes.get_xlim()[0] <= t <= axes.get_xlim()[1]],

@@ -61,8 +61,8 @@ def comparison_page(found: Compared, figures: Sequence[Drawn]) -> str:
         f"point-{i}-{line.cell.suite}": Mark(_words(line), line.cell.implementation, i + 1)
         for i, line in enumerate(lines)
     }
-    look = looks({line.cell.implementation for line in lines})
-    owners = sorted(look)
+    owners = found.implementations
+    look = looks(owners)
     counted = Counter(one.verdict for c in found.comparisons for one in c.verdicts)
     return template(TEMPLATE).render(
         run=found.base,
@@ -88,6 +88,8 @@ def comparison_page(found: Compared, figures: Sequence[Drawn]) -> str:
         sorted_by=_FIELDS,
         text_hint="T=4096 causal",
         baselines=(),
+        followers={},
+        says_more=False,
         statuses=[(verdict, counted[verdict]) for verdict in VERDICTS],
         left_out="",
         wrong=[],

@@ -26,17 +26,19 @@ class Mark:
     row: int | None = None
 
 
-def inline_svg(drawn: Drawn, marks: Mapping[str, Mark], owners: Sequence[str] = ()) -> str:
+def inline_svg(
+    drawn: Drawn, marks: Mapping[str, Mark], owners: Sequence[str] = (), place: int = 0
+) -> str:
     """The `<svg>` element alone, of fluid width; `marks` by a point's own id.
 
     What belongs to one of `owners` says so with its number in `data-of`, a mark's row stands in
-    `data-row`.
+    `data-row`. Ids and classes begin with the figure's `place` on the page, shorter than its name.
     """
     svg = drawn.svg[drawn.svg.index("<svg") :]
     size = re.match(r'<svg[^>]*?width="([\d.]+)pt"[^>]*?viewBox="([^"]+)"[^>]*>', svg)
     assert size is not None
     body = _with_marks(svg[size.end() :], drawn.name, marks, owners)
-    body = _classed(_short_ids(_smaller(body), drawn.name), drawn.name)
+    body = _classed(_unwrapped(_short_ids(_smaller(body), f"f{place}")), f"f{place}")
     label = escape(f"{drawn.title}: {drawn.alternative}")
     # matplotlib's points are 1/72 inch, the page's pixels 1/96.
     width_px = round(float(size.group(1)) * 4 / 3)
@@ -72,7 +74,15 @@ def _smaller_tag(tag: str) -> str:
     tag = re.sub(r"-?\d{2,}\.\d{2,}", lambda m: f"{float(m.group()):.1f}", tag)
     tag = re.sub(r"-?\d\.\d{3,}", lambda m: f"{float(m.group()):.2f}", tag)
     tag = tag.replace("font-family: 'DejaVu Sans'; ", "").replace("text-anchor: start; ", "")
+    tag = re.sub(r' d="[^"]*"', _tight, tag)
     return re.sub(r"\s+", " ", tag).replace("; ", ";").replace(": ", ":")
+
+
+def _tight(path: re.Match[str]) -> str:
+    """A path without the spaces about its letters, which end a number themselves."""
+    start, corners, end = path.group().split('"')
+    corners = re.sub(r"\s*([A-Za-z])\s*", r"\1", corners).strip()
+    return f'{start}"{corners}"{end}'
 
 
 def _short_ids(svg: str, name: str) -> str:
@@ -86,6 +96,19 @@ def _short_ids(svg: str, name: str) -> str:
 
     svg = re.sub(r'\sid="([^"]+)"', renamed, svg)
     return re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + numbers[m[2]], svg)
+
+
+def _unwrapped(svg: str) -> str:
+    """The drawing without groups that say nothing: those that have no attribute."""
+    kept: list[bool] = []
+    parts: list[str] = []
+    for part in re.split(r"(<g(?: [^>]*)?>|</g>)", svg):
+        is_end = part == "</g>"
+        if part.startswith(("<g>", "<g ")) and not part.endswith("/>"):
+            kept.append(part != "<g>")
+        if part != "<g>" and not (is_end and not kept.pop()):
+            parts.append(part)
+    return "".join(parts)
 
 
 def _classed(svg: str, name: str) -> str:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from reports.axes import panel
 from reports.facets import Facet
 from reports.owners import part_of
-from reports.style import GREY, REST, looks
+from reports.style import GREY, REST, Look, looks
 from reports.sweep import Pen
 from results.run import Run
 
@@ -18,19 +18,24 @@ TOP = 16
 _ROW_IN = 0.24
 
 
+def looks_of(run: Run) -> dict[str, Look]:
+    """The look of each implementation that the run timed, one for its page and all its figures."""
+    return looks(cell.implementation for cell in run.cells if cell.timing is not None)
+
+
 def choose(run: Run, panels: Sequence[Facet]) -> Pen:
     """The pen for these panels: at most `TOP` series in colour, the fastest at their end.
 
     Series named by their implementation alone look the same in every figure of the run.
     """
     names = {series.name for facet in panels for series in facet.series}
-    timed = {cell.implementation for cell in run.cells if cell.timing is not None}
+    own = looks_of(run)
     best: dict[str, float] = {}
     for facet in panels:
         for series in facet.series:
             best[series.name] = max(best.get(series.name, 0), series.points[-1].flop_per_s)
     ranked = sorted(names, key=lambda name: (-best[name], name))[:TOP]
-    return Pen(looks(timed if names <= timed else ranked), tuple(ranked))
+    return Pen(own if names <= own.keys() else looks(ranked), tuple(ranked))
 
 
 def draw_legend(figure: Figure, panels: Sequence[Facet], pen: Pen, left_in: float) -> None:

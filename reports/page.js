@@ -28,12 +28,15 @@
     && form.text.value.toLowerCase().split(/\s+/).every(word => row.words.includes(word))
     && (!chosen || chosen.has(row.node.id));
 
+  // A change is written with a minus sign, which no parser reads, and from twice on as "3.40x".
+  const numberOf = text =>
+    text.endsWith("x") ? 100 * (parseFloat(text) - 1) : parseFloat(text.replace("−", "-"));
+
   const compared = (a, b) => {
     const i = fields.findIndex(field => field.name === form.sort.value);
     if (i >= 0) return a.places[i] - b.places[i];
     const column = keys.indexOf(form.sort.value), x = textOf(a, column), y = textOf(b, column);
-    // A change is written with a minus sign, which no parser reads.
-    const [p, q] = [x, y].map(text => parseFloat(text.replace("−", "-"))), order = p - q;
+    const [p, q] = [x, y].map(numberOf), order = p - q;
     return Number.isNaN(order) ? x.localeCompare(y, "en", { numeric: true }) : order;
   };
 
@@ -55,8 +58,7 @@
       const known = row.kind && times.has(row.kind);
       row.node.cells[ratio].textContent = known ? (times.get(row.kind) / row.time_s).toFixed(2) : NOTHING;
     }
-    const isOwn = form.baseline.selectedOptions[0].defaultSelected;
-    for (const note of all(".of-baseline")) note.hidden = !isOwn;
+    for (const note of all(".of-baseline")) note.hidden = picked() !== "";
   };
 
   const draw = () => {
@@ -73,16 +75,52 @@
     });
     pager.hidden = pages < 2;
     pager.querySelector("span").textContent = `page ${page + 1} of ${pages}`;
-    const isOther = ratio >= 0 && !form.baseline.selectedOptions[0].defaultSelected;
-    said.textContent = `${kept.length} of ${rows.length} rows`
-      + (isOther ? `; ratios to ${form.baseline.value}, but findings and figures as the run has them` : "");
+    const other = picked(), isFollowed = other === followed && versions.get(other).size > 0;
+    said.textContent = `${kept.length} of ${rows.length} rows` + (other && `; ratios to ${other}`)
+      + (other && !isFollowed ? ", but findings and figures as the run has them" : "");
     for (const note of all(".against")) {
-      note.hidden = !isOther;
-      note.textContent = `Drawn against the run's baseline, not ${form.baseline?.value}: `
-        + `python -m reports RUN --baseline ${form.baseline?.value} draws it against that.`;
+      const isDrawn = isFollowed && versions.get(other).has(note.closest("figure").id.slice(7));
+      note.hidden = !other;
+      note.textContent = isDrawn ? `Here against ${other}; its files are against ${ownBaseline()}.`
+        : `Drawn against ${ownBaseline()}, not ${other}: `
+          + `python -m reports RUN --baseline ${other} draws it against that.`;
     }
+    const keptIds = new Set(kept.map(row => row.node.id.slice(1)));
+    for (const part of all("[data-panel]")) part.classList.toggle("away", !keptIds.has(part.dataset.panel));
     for (const part of all("[data-of]")) part.classList.toggle("off", hidden.has(part.dataset.of));
     for (const button of owners) button.setAttribute("aria-pressed", !hidden.has(button.value));
+    followBaseline();
+  };
+
+  // ---- the baseline: the page's own is nothing, another has findings and figures packed with it
+
+  const option = () => form.baseline?.selectedOptions[0];
+  const picked = () => option() && !option().defaultSelected ? option().value : "";
+  const ownBaseline = () => [...form.baseline.options].find(one => one.defaultSelected)?.value;
+  const placeOf = part => document.querySelector(part === "findings" ? ".told" : `#figure-${part} .card`);
+  const versions = new Map([["", new Map()]]);
+  let followed = "";
+
+  // The nodes of each part of the page as it is against a baseline.
+  const unpack = async letters => {
+    const bytes = Uint8Array.from(atob(letters), letter => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    const html = document.createRange().createContextualFragment(await new Response(stream).text());
+    return new Map([...html.children].filter(one => placeOf(one.dataset.part))
+      .map(one => [one.dataset.part, [...one.childNodes]]));
+  };
+
+  const followBaseline = async () => {
+    const name = picked();
+    // What cannot be unpacked, or was not packed, stays as it is, and the page says so.
+    if (!versions.has(name)) versions.set(name, await unpack(option().dataset.follows).catch(() => new Map()));
+    if (name === followed || name !== picked()) return;
+    const own = versions.get(""), now = versions.get(name);
+    for (const part of now.keys()) if (!own.has(part)) own.set(part, [...placeOf(part).childNodes]);
+    for (const [part, nodes] of own) placeOf(part).replaceChildren(...(now.get(part) ?? nodes));
+    followed = name;
+    unlight();
+    draw();
   };
 
   // ---- the state, in the address
@@ -153,12 +191,17 @@
 
   // ---- the figures: hover a mark, step from mark to mark, hide an implementation
 
-  // The row says more than the words for readers without scripts.
-  for (const title of all(".card [data-row] > title")) title.remove();
+  // The row says more than the words for readers without scripts, unless a row has many marks.
+  const words = new Map();
+  for (const title of all(".card [data-row] > title")) {
+    if (title.closest("[data-says]")) words.set(title.parentNode, title.textContent);
+    title.remove();
+  }
+  const sameAs = mark => words.has(mark) ? [mark] : all(`.card [data-row="${mark.dataset.row}"]`);
   let lit = null;
 
   const unlight = () => {
-    if (lit) for (const mark of all(`[data-row="${lit.dataset.row}"]`)) mark.classList.remove("lit");
+    if (lit) for (const mark of sameAs(lit)) mark.classList.remove("lit");
     lit = null;
     tip.hidden = true;
   };
@@ -167,7 +210,7 @@
     if (mark === lit) return;
     unlight();
     lit = mark;
-    for (const other of all(`[data-row="${mark.dataset.row}"]`)) other.classList.add("lit");
+    for (const other of sameAs(mark)) other.classList.add("lit");
     const row = document.getElementById(`r${mark.dataset.row}`), list = document.createElement("dl");
     heads.forEach((head, i) => {
       const text = row.cells[i].textContent.trim();
@@ -177,7 +220,9 @@
       value.textContent = text;
       list.append(name, value);
     });
-    tip.replaceChildren(list);
+    const own = document.createElement("p");
+    own.textContent = words.get(mark) ?? "";
+    tip.replaceChildren(...(own.textContent ? [own, list] : [list]));
     tip.hidden = false;
     const at = mark.getBoundingClientRect(), own = tip.getBoundingClientRect();
     const right = document.documentElement.clientWidth - own.width - 4;
@@ -186,7 +231,7 @@
     tip.style.top = `${below + own.height < innerHeight ? below : Math.max(4, at.top - own.height - 10)}px`;
   };
 
-  const marksOf = card => all("[data-row]:not(.off)", card);
+  const marksOf = card => all("[data-row]:not(.off)", card).filter(mark => !mark.closest(".away"));
 
   const nearest = (card, x, y) => {
     let best = null, least = NEAR_PX;
@@ -258,7 +303,9 @@
     const step = Number(event.target.value);
     if (step) { page = Math.max(0, page + step); change(); }
   });
-  for (const link of all("a[data-rows]")) link.addEventListener("click", event => {
+  document.querySelector(".told")?.addEventListener("click", event => {
+    const link = event.target.closest("a[data-rows]");
+    if (!link) return;
     event.preventDefault();
     clear();
     choose(link.dataset.rows);

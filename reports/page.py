@@ -13,12 +13,14 @@ from markupsafe import Markup
 
 from reports.columns import ratio_notes
 from reports.figures import Drawn
+from reports.followers import against, baselines, packed
 from reports.inline_svg import Mark, inline_svg, marked_points, marks_of
+from reports.legend import looks_of
 from reports.next_steps import repeat_lines
 from reports.page_rows import CELL_FIELDS, cell_rows, choices
 from reports.points import mark_of, points
 from reports.rows import html_rows, left_out, reasons, status_counts
-from reports.style import CLOCK_NAMES, LEVEL_NAMES, looks, plural, quantity
+from reports.style import CLOCK_NAMES, LEVEL_NAMES, plural, quantity
 from results.disturbance import disturbance
 from results.finding import Finding
 from results.findings import MOST, findings
@@ -45,8 +47,13 @@ FLAG_MEANINGS = {
 }
 
 
-def page(run: Run, figures: Sequence[Drawn]) -> str:
-    """The whole HTML page as text; what a run declares is escaped, only our own SVG is not."""
+def page(
+    run: Run, figures: Sequence[Drawn], others: Mapping[str, Sequence[Drawn]] | None = None
+) -> str:
+    """The whole HTML page as text; what a run declares is escaped, only our own SVG is not.
+
+    `others` are the figures of ratios to other baselines, see `reports.followers`.
+    """
     columns, shown = html_rows(run)
     cells = [cell for cell, _ in shown]
     drawn, _ = points(run.cells)
@@ -56,8 +63,13 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         mark_of(c.cell, c.suite, c.series): row_of[c.key]
         for c in sorted(cells, key=lambda c: -c.launch)
     }
-    looked = looks(point.implementation for point in drawn)
-    owners = sorted(looked)
+    looked = looks_of(run)
+    owners = sorted({point.implementation for point in drawn})
+    marks = marks_of(drawn, first)
+    followers = {
+        name: _follower(against(run, name), own, figures, row_of, marks, owners)
+        for name, own in (others or {}).items()
+    }
     return template(TEMPLATE).render(
         run=run,
         header=run.header,
@@ -66,7 +78,8 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         most=MOST,
         ceiling_doubt=ceiling_doubt(run),
         disturbance=disturbance(run),
-        figures=[(f, Markup(svg)) for f, svg in _drawings(figures, marks_of(drawn, first), owners)],
+        figures=[(f, Markup(svg)) for f, svg in _drawings(figures, marks, owners)],
+        says_more=False,
         columns=columns,
         flags_at=1 + [column.key for column in columns].index("flags"),
         n_first=sum(column.is_first for column in columns),
@@ -74,7 +87,8 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         choices=choices(cells, CELL_FIELDS),
         sorted_by=CELL_FIELDS,
         text_hint="T=4096 causal",
-        baselines=sorted({c.implementation for c in cells if c.is_comparable} | {run.baseline}),
+        baselines=baselines(run),
+        followers=followers,
         owners=[(name, looked[name].colour) for name in owners],
         statuses=status_counts(run),
         left_out=left_out(run),
@@ -90,6 +104,26 @@ def page(run: Run, figures: Sequence[Drawn]) -> str:
         settings=flat(run.header.settings.all),
         flags=FLAG_MEANINGS,
     )
+
+
+def _follower(
+    run: Run,
+    own: Sequence[Drawn],
+    figures: Sequence[Drawn],
+    row_of: Mapping[tuple[str, int, str, str], int],
+    marks: Mapping[str, Mark],
+    owners: Sequence[str],
+) -> str:
+    """The findings and the figures of ratios as they are against the baseline of this run."""
+    drawn = {figure.name: figure for figure in own}
+    shown = [drawn.get(figure.name, figure) for figure in figures]
+    sentences = told(findings(run), shown, row_of)
+    parts = {"findings": template("findings.html.jinja").render(findings=sentences, most=MOST)}
+    silent = {id: replace(mark, words="") for id, mark in marks.items()}
+    for place, figure in enumerate(shown):
+        if figure.name in drawn:
+            parts[figure.name] = inline_svg(figure, silent, owners, place)
+    return packed(parts)
 
 
 def _flags_told(cells: Sequence[Cell]) -> list[str]:
@@ -112,15 +146,9 @@ def _drawings(
     """
     is_large = len(marks) > MANY_POINTS
     told: set[str] = set()
-    for figure in figures:
-        yield (
-            figure,
-            inline_svg(
-                figure,
-                {id: replace(mark, words="") if id in told else mark for id, mark in marks.items()},
-                owners,
-            ),
-        )
+    for place, figure in enumerate(figures):
+        own = {id: replace(mark, words="") if id in told else mark for id, mark in marks.items()}
+        yield figure, inline_svg(figure, own, owners, place)
         told |= marked_points(figure) if is_large else set()
 
 

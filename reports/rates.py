@@ -99,8 +99,8 @@ def draw_rates(
 
 
 def words_of(line: Line) -> str:
-    """What is written at the line's end: its name and its last value."""
-    return f"{line.name}  {quantity(rate(line.points[-1]), 'B/s')}"
+    """What is written at the line's end: its name and its last value, in the axis's unit."""
+    return f"{line.name}  {plain(rate(line.points[-1]) / GB)} GB/s"
 
 
 def _end(line: Line, size: Callable[[Problem], int]) -> End:

@@ -70,6 +70,8 @@ def static_page(run: Run, figures: Sequence[Drawn]) -> str:
         sorted_by=_FIELDS,
         text_hint="forward 128",
         baselines=(),
+        followers={},
+        says_more=False,
         owners=(),
         baseline_notes=(),
         table_notes=(),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,15 @@ _COLOURS = (
 )
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (2, 1)), (0, (5, 1, 1, 1)))
-# Where these are drawn they keep their look from run to run; any other name finds its own.
-_SLOTS = {"sdpa_flash": 0, "naive": 1, "triton_flash": 2, "flex": 3, "chunked": 4}
+# Where these are drawn they look the same in every run; any other name finds its own place. The
+# first seven differ in colour, those after them in dashes and markers as well.
+_OWN_LOOKS = (
+    *("sdpa_flash", "naive", "triton_flash", "flex", "chunked", "compiled_naive", "sdpa_math"),
+    *("sdpa_cudnn", "sdpa_efficient", "triton_flash_hopper", "xformers_flash", "xformers_cutlass"),
+    *("openvino_sdpa", "onnxruntime", "xformers_splitk"),
+)
+# Grouped decoding is for a CPU, where no Triton kernel is timed.
+_SLOTS = {name: slot for slot, name in enumerate(_OWN_LOOKS)} | {"grouped_decode": 2}
 
 GREY = "#5A5A5A"
 PALE = "#9A9A9A"
@@ -45,6 +53,8 @@ RULES: dict[Any, Any] = {
     "axes.unicode_minus": False,
     "text.parse_math": False,
     "svg.fonttype": "none",
+    # TrueType, which journals ask for: Type 3, the default, is refused by some.
+    "pdf.fonttype": 42,
     "svg.hashsalt": "attnbench",
     "path.simplify": False,
 }
@@ -63,23 +73,27 @@ class Look:
 def looks(names: Iterable[str]) -> dict[str, Look]:
     """A look for each name, all different, and the same in every figure of a run.
 
-    A name prefers one slot (its own hash), and moves on only when another name has taken it.
+    A name prefers one slot, its own or by its hash, and moves on only when another has taken it.
     """
     taken: set[int] = set()
     found: dict[str, Look] = {}
-    size = len(_COLOURS) * len(_DASHES)
     for name in sorted(set(names), key=lambda n: (n not in _SLOTS, n)):
-        slot = _SLOTS.get(name)
-        if slot is None:
-            # Colours alone tell seven apart: dashes begin only when those are used up.
-            first = [s for s in range(len(_COLOURS)) if s not in taken] or [
-                s for s in range(size) if s not in taken
-            ]
-            start = zlib.crc32(name.encode()) % len(first) if first else 0
-            slot = first[start] if first else len(taken)
+        slot = next(slot for slot in _preferred(name) if slot not in taken)
         taken.add(slot)
         found[name] = _look(slot)
     return found
+
+
+def _preferred(name: str) -> Iterator[int]:
+    """The slots in the order in which a name wants them, its own colour first.
+
+    Colours alone tell seven apart: dashes begin only when those are used up.
+    """
+    size, start = len(_COLOURS), zlib.crc32(name.encode())
+    if name in _SLOTS:
+        yield _SLOTS[name]
+    for dash in itertools.count():
+        yield from (dash * size + (start + i) % size for i in range(size))
 
 
 def _look(slot: int) -> Look:

@@ -13,7 +13,7 @@ from reports.facets import KEPT, Facet, Series, size_of, swept_name
 from reports.labels import spread
 from reports.owners import part_of
 from reports.points import Point
-from reports.style import GREY, PALE, REST, SHADE, Look, count_name, quantity
+from reports.style import GREY, PALE, REST, SHADE, Look, count_name, quantity, unit_for
 
 SHARE_TOP = 1.3  # of the bound; what lies above is drawn at the edge and named in the footnote
 X_NAMES = {"T": "sequence length T", "T_q": "queries T_q", "T_kv": "keys T_kv", "H": "heads H"}
@@ -124,7 +124,9 @@ def _end(facet: Facet, series: Series, value: str) -> tuple[Point, float, str] |
         return None
     point = known[-1]
     share = 100 * (point.share or 0.0)
-    shown = quantity(point.time_s, "s") if value == "time" else f"{share:.0f} %"
+    # One unit for all names beside a panel: 500 ms under 1.5 s is misread.
+    unit = unit_for([other.points[-1].time_s for other in facet.series], "s")
+    shown = f"{unit.show(point.time_s)} {unit.name}" if value == "time" else f"{share:.0f} %"
     # A line that ends early gives the size its last value belongs to.
     if (size := _x(point, facet)) < max(_x(p, facet) for p in facet.points):
         shown += f" at {_size_name(size, facet)}"

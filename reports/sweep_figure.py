@@ -115,9 +115,8 @@ def sweep_figure(
             draw_time(upper, facet, pen, time_limits([f for f in row if f.row == facet.row]))
             draw_share(lower, facet, pen, top)
             upper.tick_params(labelbottom=False)
-            if j == 0:
-                upper.set_ylabel("time (median)")
-                lower.set_ylabel("% of roofline bound")
+            upper.set_ylabel("time (median)")
+            lower.set_ylabel("% of roofline bound")
             named.append((upper, lower, facet))
     if beside:
         beside.draw(panels[0], *stacked(0, 1, beside.title))

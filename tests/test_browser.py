@@ -88,12 +88,6 @@ def test_ratios_follow_the_baseline(page):
         if f != "–"
     ]
     assert set(flagged) == {"–"}
-    # The figure cannot follow, and says so; at the run's own there is nothing to say.
-    said = "document.querySelector('#figure-speed_up .against')"
-    assert "not chunked" in page.ask(f"{said}.innerText") and not page.ask(f"{said}.hidden")
-    choose(page, "baseline", "naive")
-    assert page.ask(f"{said}.hidden")
-    choose(page, "baseline", "chunked")
     # Back at the run's own baseline every ratio is as it was written.
     page.ask("document.querySelector('.filters button').click()")
     choose(page, "baseline", "naive")
@@ -101,6 +95,47 @@ def test_ratios_follow_the_baseline(page):
     page.ask("location.hash = ''")
     page.open(page.ask("location.href"))
     assert shown(page, "times_baseline") == here
+
+
+def test_findings_and_the_figure_of_ratios_follow_the_baseline(page):
+    figure = "document.querySelector('#figure-speed_up .card').textContent"
+    told = "document.querySelector('.told').textContent"
+    said = "document.querySelector('#figure-speed_up .against')"
+    before = page.ask("document.querySelector('main').innerText")
+    assert "Speed-up over naive" in page.ask(figure) and "× naive" in page.ask(told)
+    assert page.ask(f"{said}.hidden")
+    choose(page, "baseline", "chunked")
+    page.until(f"{figure}.includes('Speed-up over chunked')")
+    assert "× chunked" in page.ask(told) and "× naive" not in page.ask(told)
+    assert page.ask(f"{said}.innerText") == "Here against chunked; its files are against naive."
+    assert page.ask("document.querySelector('.filters output').textContent").endswith(
+        "rows; ratios to chunked"
+    )
+    # What came with it is as alive as what was there: marks, links, and who is hidden.
+    mark = "#figure-speed_up [data-row]"
+    page.move(*centre(page, mark))
+    assert not page.ask("document.querySelector('.tip').hidden")
+    page.ask("document.querySelector('.told a[data-rows]').click()")
+    assert page.ask(f"{VISIBLE}.length") == 2
+    page.ask("document.querySelector('.filters button').click()")
+    # A link to it opens with it.
+    address = page.ask("location.href")
+    choose(page, "baseline", "naive")
+    page.until(f"{figure}.includes('Speed-up over naive')")
+    page.ask("document.activeElement.blur()")
+    assert page.ask("document.querySelector('main').innerText") == before
+    page.open(address)
+    page.until(f"{figure}.includes('Speed-up over chunked')")
+
+
+def test_where_nothing_can_be_unpacked_findings_and_figures_say_whose_they_are(page):
+    """A browser without DecompressionStream."""
+    page.ask("delete window.DecompressionStream")
+    choose(page, "baseline", "chunked")
+    page.until("document.querySelector('.filters output').textContent.includes('but findings')")
+    said = page.ask("document.querySelector('#figure-speed_up .against').innerText")
+    assert said.startswith("Drawn against naive, not chunked: python -m reports RUN --baseline")
+    assert "Speed-up over naive" in page.ask("document.querySelector('#figure-speed_up').innerText")
 
 
 def test_a_mark_tells_its_cell_and_leads_to_its_row(page):

@@ -147,6 +147,48 @@ def test_nothing_timed_in_both_returns_5(tmp_path):
     assert "no cell was timed in both" in (tmp_path / "out/comparison.html").read_text()
 
 
+@pytest.mark.parametrize("broken_side", ["base", "head"])
+def test_what_broke_is_told_with_its_reason_whichever_side_it_was(tmp_path, broken_side):
+    p = Problem.parse("T=8,H=1,d_h=8")
+    good = [cell("naive", p, 0.01), cell("flex", p, 0.01)]
+    died = cell("flex", p, status="crashed", reasons=["SIGSEGV in attention()"])
+    pair = [good, [good[0], died]]
+    runs = pair if broken_side == "head" else pair[::-1]
+    a, b = (
+        load_run(write_run(tmp_path / "runs", records=records, created=f"2026120{i}T000000Z"))
+        for i, records in enumerate(runs, start=1)
+    )
+    told = [sentence for sentence, _ in sentences(compared([a, b]))]
+    assert told[1] == (
+        "One launch a side proves no difference: most is +0.0 % at naive B=1,T=8,H=1,d_h=8,float32 "
+        "forward hot cpu_time."
+    )
+    assert told[2].startswith("1 cell of B in no mean: 1 ")
+    letter = "B" if broken_side == "head" else "A"
+    assert told[3].startswith(f"1 cell of {letter} broke, first flex B=1,T=8")
+    assert told[3].endswith("crashed: SIGSEGV in attention().") or "crashed, SIGSEGV" in told[3]
+
+
+def test_a_run_that_goes_on_or_has_nothing_says_so(tmp_path):
+    def unfinished(header):
+        header["finished_utc"] = None
+
+    p = Problem.parse("T=8,H=1,d_h=8")
+    runs = [
+        load_run(write_run(tmp_path, records=records, created=f"2026120{i}T000000Z", change=change))
+        for i, records, change in (
+            (1, [cell("naive", p, 0.01)], None),
+            (2, [cell("naive", p, 0.01)], unfinished),
+            (3, [], None),
+        )
+    ]
+    told = [sentence for sentence, _ in sentences(compared(runs))]
+    assert "B is unfinished: what it has so far is compared." in told
+    assert "C against A: no cell was timed in both." in told
+    assert "1 cell of C in no mean: 1 missing." in told
+    assert not any(sentence.startswith("A is") for sentence in told)
+
+
 def test_csv_has_every_verdict_with_raw_seconds(tmp_path):
     base = noisy(1)
     found = compared(sides(tmp_path, base, base * 2))

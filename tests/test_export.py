@@ -123,6 +123,8 @@ def test_every_format_gives_the_same_bytes_twice(run, tmp_path, capsysbinary):
     for file in pdfs:
         assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
         assert file.read_bytes().startswith(b"%PDF-")
+        # Letters as TrueType: some journals refuse Type 3.
+        assert b"/Type3" not in file.read_bytes()
 
 
 def test_the_command_refuses_what_has_no_meaning(run, tmp_path, capsys):

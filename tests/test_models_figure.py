@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 
 from impls.interface.problem import Problem
 from reports.figures import models
@@ -42,11 +43,11 @@ def full(row="a-7b GQA-8"):
 
 
 def bars(axes):
-    """(row, right end, is filled) of each bar."""
-    found = [patch for patch in axes.patches if str(patch.get_gid()).startswith("point-")]
+    """(row, time, colour inside) of each mark."""
+    found = [line for line in axes.lines if str(line.get_gid()).startswith("point-")]
     return [
-        (round(p.get_y() + p.get_height() / 2, 1), p.get_x() + p.get_width(), p.get_facecolor())
-        for p in found
+        (round(m.get_ydata()[0], 1), m.get_xdata()[0], to_rgba(m.get_markerfacecolor()))
+        for m in found
     ]
 
 
@@ -54,13 +55,14 @@ def words(axes):
     return [text.get_text() for text in axes.texts]
 
 
-def test_a_bar_ends_at_the_time_of_one_token_and_says_its_length(run_of):
+def test_a_mark_stands_at_the_time_of_one_token_and_says_its_length(run_of):
     figure = drawn(models, run_of(full()))
     prefill, decode = figure.axes
     assert [end for _, end, _ in bars(prefill)] == pytest.approx([0.05 / 128] * 2)
     assert [end for _, end, _ in bars(decode)] == pytest.approx([0.05] * 2)
     assert "T 128 of 4k, flash" in words(prefill) and "T 4k, flash" in words(decode)
-    assert "391 µs" in words(prefill) and "50.0 ms" in words(decode)
+    # One unit a column, under whose name the numbers stand.
+    assert {"µs", "391"} <= set(words(prefill)) and {"ms", "50.0"} <= set(words(decode))
     assert "a-7b" in words(prefill) and "GQA-8" in words(prefill)
 
 
@@ -77,6 +79,24 @@ def test_a_batch_counts_all_its_tokens(run_of):
     wide = PROMPT.with_(B=4)
     (axes, _) = drawn(models, run_of([bar("a MHA, prefill core, T 128", 0.08, problem=wide)])).axes
     assert [end for _, end, _ in bars(axes)] == pytest.approx([0.08 / 512])
+
+
+def test_no_bar_begins_where_a_logarithmic_axis_happens_to(run_of):
+    """Bars from the left edge told by their length what only the edge had decided."""
+    (axes, _) = drawn(models, run_of(full())).axes
+    assert not [p for p in axes.patches if p.get_window_extent().height < 0.9 * 72 * models.ROW]
+    gaps = [line for line in axes.lines if str(line.get_gid()).startswith("gap")]
+    ticks = [line for line in axes.lines if str(line.get_gid()).startswith("bound")]
+    assert len(gaps) == len(ticks) == 2
+    for gap, tick, (_, time_s, _) in zip(gaps, ticks, bars(axes), strict=True):
+        bound_s = np.asarray(tick.get_xdata())[0]
+        assert np.asarray(gap.get_xdata()) == pytest.approx([bound_s, time_s])
+
+
+def test_a_time_of_zero_is_named_and_not_called_ok(run_of):
+    figure = drawn(models, run_of([*full(), bar("b MHA, prefill core, T 128", 0.0)]))
+    assert "not drawable" in words(figure.axes[0]) and "ok" not in words(figure.axes[0])
+    assert "1 point not drawable: flash" in "\n".join(texts(figure))
 
 
 def test_the_fastest_that_is_in_no_doubt_is_shown(run_of):

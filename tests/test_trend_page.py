@@ -12,12 +12,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from impls.interface.problem import Problem
 from reports.__main__ import main
 from reports.figures import drawing_rules
 from reports.history import trend
 from reports.history.trends import machine_of
+from reports.style import quantity
 from results.store import list_runs, load_run
+from tests.fake_cells import cell
 from tests.fake_launches import NAMES, noisy, write_side
+from tests.fake_run import write_run
+from tests.test_page import Reader
 
 NIGHTS, STEP = 14, 9
 
@@ -67,10 +72,12 @@ def test_the_page_names_the_change_and_its_commits(nights, called):
     assert re.search(r"▲ \+\d+\.\d % 0000008\.\.0000009<", html)
 
 
-def test_it_opens_offline_and_runs_nothing(nights, called):
+def test_it_opens_offline_and_stands_without_scripts(nights, called):
     folder = called(nights(stepped()))[3]
     html = (folder / "history.html").read_text(encoding="utf-8")
-    assert "<script" not in html and "default-src 'none'" in html
+    assert html.count("<script>") == 1 and "default-src 'none'" in html
+    still = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    assert Reader(still).open == [] and len(re.findall(r'<tr id="r\d+"', still)) == 3
     outside = re.findall(r'(?:src|href)="(?!#)([^"]+)"', html)
     assert set(outside) == {"trend.png", "trend.svg", "history.csv"}
     assert all((folder / name).is_file() for name in outside)
@@ -119,7 +126,7 @@ def test_a_panel_for_each_of_many_cells_and_the_rest_in_the_table(nights, called
     names = [f"naive T={n},H=1,d_h=8" for n in range(1, 46)]
     folder = called(nights(noisy(6, 45, base_s=0.02), names))[3]
     html = (folder / "history.html").read_text(encoding="utf-8")
-    assert html.count("<tr>") == 46 and "5 more cells" in html
+    assert len(re.findall(r'<tr id="r\d+"', html)) == 45 and "5 more cells" in html
     svg = (folder / "trend.svg").read_text(encoding="utf-8")
     assert len(re.findall(r">T=\d+<", svg)) == trend.MOST_PANELS
 
@@ -137,6 +144,34 @@ def test_times_by_another_method_are_not_set_against_each_other(nights, called):
     assert code == 0 and "no change of level" in out
     assert "measured in 2 ways" in html
     assert {point.part for t in machine(store).trends for point in t.points} == {1, 2}
+
+
+def test_every_dot_has_its_night_and_every_panel_its_row(tmp_path, called):
+    """Also a night beyond the axis, and a name of several words."""
+    times = stepped()
+    times[4, 0] *= 9
+    names = ('a "b" <i>&-2', "naive", "naive")
+    problems = [Problem.parse(f"T={T},H=1,d_h=8") for T in (64, 128, 256)]
+    for night, row in enumerate(times):
+        records = [cell(n, p, t) for n, p, t in zip(names, problems, row, strict=True)]
+        created = f"202612{night + 1:02}T000000Z"
+        write_run(tmp_path / "runs", records=records, created=created, commit=f"{night:07x}")
+    html = (called(tmp_path / "runs")[3] / "history.html").read_text(encoding="utf-8")
+    dots = re.findall(r'data-row="(\d)"[^>]*><title>2026-12-(\d\d), (\w{7}): ([^<]+)</title>', html)
+    assert len(dots) == 3 * NIGHTS == html.count("<title>") - 1
+    rows = [re.search(rf'<tr id="r{n}".*', html) for n in (1, 2, 3)]
+    assert re.findall(r'data-panel="(\d)"', html) == ["1", "2", "3"]
+    (away,) = (
+        n for n, row in enumerate(rows, 1) if row and "&lt;i&gt;&amp;-2<td>B=1,T=64" in row[0]
+    )
+    fifth = next(time for row, day, _, time in dots if row == str(away) and day == "05")
+    assert fifth == quantity(0.995 * times[4, 0], "s")
+
+
+def test_a_page_of_very_many_runs_has_dots_without_words(nights, called, monkeypatch):
+    monkeypatch.setattr("reports.history.page._MOST_TOLD", 41)
+    html = (called(nights(stepped()))[3] / "history.html").read_text(encoding="utf-8")
+    assert html.count("<title>") == 1 and len(re.findall(r'<use data-row="\d"', html)) == 3 * NIGHTS
 
 
 def test_too_few_runs_say_so(nights, called):

@@ -76,8 +76,11 @@ def drawing_rules() -> Iterator[None]:
         yield
 
 
-def render(module: ModuleType, run: Run) -> Drawn | None:
-    """The figure of the run, None when the run has nothing for it; same run, same bytes."""
+def render(module: ModuleType, run: Run, *, with_png: bool = True) -> Drawn | None:
+    """The figure of the run, None when the run has nothing for it; same run, same bytes.
+
+    Without PNG its bytes are none: what a page alone shows needs only the SVG.
+    """
     name = module.__name__.rpartition(".")[2]
     with drawing_rules():
         figure: Figure | None = module.draw(run)
@@ -85,7 +88,8 @@ def render(module: ModuleType, run: Run) -> Drawn | None:
             return None
         svg, png = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "attnbench"})
-        figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": "attnbench"})
+        if with_png:
+            figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": "attnbench"})
         figure.clear()
     title = str(module.TITLE)
     return Drawn(

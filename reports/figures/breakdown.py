@@ -17,7 +17,7 @@ from reports.axes import (
     new_figure,
     panel,
 )
-from reports.style import GREY, REST, count_name, quantity
+from reports.style import GREY, REST, Unit, count_name, unit_for
 from reports.sweep_figure import device_line
 from results.layer_parts import Breakdown, breakdowns
 from results.phrases import DTYPE_NAMES
@@ -119,7 +119,8 @@ def _draw(axes: Axes, line: Sequence[Breakdown], i: int) -> None:
             bottom += height
         ends = [x - _BAR / 2 - 0.06, x + _BAR / 2 + 0.06]
         axes.plot(ends, [share, share], color="black", lw=1.8, gid=f"flop-{i}-{x}", zorder=4)
-    axes.set_xticks(range(len(line)), [_tick(one) for one in line], fontsize=8.5)
+    unit = unit_for([one.time_s(one.whole) for one in line], "s")
+    axes.set_xticks(range(len(line)), [_tick(one, unit) for one in line], fontsize=8.5)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
     axes.set_xlabel(f"T, and the {line[0].whole}'s time", fontsize=9, color=GREY)
     _draw_crossing(axes, line, i)
@@ -135,16 +136,22 @@ def _clear_of(line: float, low: float, high: float) -> float:
 
 def _draw_crossing(axes: Axes, line: Sequence[Breakdown], i: int) -> None:
     """A mark above the T at which the core's FLOP equal the projections', where it is shown."""
+    if (at := _crossing_at(line)) is not None:
+        mark = axes.plot([at], [1.03], "v", color="black", ms=5, gid=f"crossing-{i}")
+        mark[0].set_clip_on(False)
+
+
+def _crossing_at(line: Sequence[Breakdown]) -> float | None:
+    """Where among the bars that T stands; None where it is beyond them."""
     T, lengths = line[-1].crossing_T, [one.problem.T_kv for one in line]
     for x, (low, high) in enumerate(itertools.pairwise(lengths)):
         if low <= T < high:
-            at = x + math.log(T / low) / math.log(high / low)
-            mark = axes.plot([at], [1.03], "v", color="black", ms=5, gid=f"crossing-{i}")
-            mark[0].set_clip_on(False)
+            return x + math.log(T / low) / math.log(high / low)
+    return None
 
 
-def _tick(one: Breakdown) -> str:
-    return f"{count_name(one.problem.T_kv)}\n{quantity(one.time_s(one.whole), 's')}"
+def _tick(one: Breakdown, unit: Unit) -> str:
+    return f"{count_name(one.problem.T_kv)}\n{unit.show(one.time_s(one.whole))} {unit.name}"
 
 
 def _name_parts(axes: Axes, last: Breakdown) -> None:
@@ -168,6 +175,7 @@ def _notes(lines: Sequence[Sequence[Breakdown]]) -> list[str]:
         if not math.isnan(line[-1].crossing_T):
             crossings[f"{_shape(line[-1])}, {_pass(line[-1])}"] = line[-1].crossing_T
     told = "; ".join(f"T = {T:.0f} ({words})" for words, T in crossings.items())
+    start = "Triangle: the" if any(_crossing_at(line) is not None for line in lines) else "The"
     doubted = {
         c.key
         for line in lines
@@ -177,10 +185,10 @@ def _notes(lines: Sequence[Sequence[Breakdown]]) -> list[str]:
         if c.flags
     }
     return [
-        f"Black line: the core's share of the {whole}'s FLOP. Rest: what the {whole} takes beyond "
-        "its parts measured apart (norms, residual sums, copies); none is drawn where it takes "
-        "less, and the parts are shares of their sum.",
-        f"Triangle: the core's FLOP equal those of the projections, at {told}." if told else "",
+        f"Black line: the core's share of the {whole}'s FLOP. Grey, the rest: what the {whole} "
+        "takes beyond its parts measured apart (norms, residual sums, copies); none is drawn where "
+        "it takes less, and the parts are shares of their sum.",
+        f"{start} core's FLOP equal those of the projections at {told}." if told else "",
         _dropout_note(lines),
         f"{len(doubted)} of the cells are flagged (see the table)." if doubted else "",
     ]

@@ -92,8 +92,7 @@ def draw(run: Run) -> Figure | None:
         axes.set_title(cache.title, loc="left", fontsize=10.5)
         axes.tick_params(axis="x", labelsize=8.5)
         axes.set_xlabel("keys T_kv")
-        if column == 0:
-            axes.set_ylabel("GB/s of compulsory bytes")
+        axes.set_ylabel("GB/s of compulsory bytes")
     footnote(figure, notes)
     return figure
 
@@ -120,7 +119,8 @@ def _draw_heads(run: Run, both: tuple[Axes, Axes], facet: Facet, pen: Pen) -> No
     left, right = both
     draw_time(left, facet, pen, time_limits([facet]))
     name_lines(left, facet, pen, "time")
-    left.set_title(facet.title, loc="left", fontsize=10.5)
+    for axes in both:
+        axes.set_title(facet.title, loc="left", fontsize=10.5)
     left.set_ylabel("time (median)")
     sizes = tuple(sorted({p.problem.H_kv for p in facet.points}))
     lines = [

@@ -16,10 +16,12 @@ from reports.axes import (
     heading_height,
     new_figure,
     panel,
+    undrawn_note,
 )
+from reports.legend import looks_of
 from reports.owners import part_of
-from reports.points import mark_of
-from reports.style import GREY, PALE, Look, count_name, looks, plural, quantity
+from reports.points import mark_of, points
+from reports.style import GREY, PALE, Look, Unit, count_name, plural, unit_for
 from reports.sweep_figure import device_line
 from results.phrases import DTYPE_NAMES
 from results.run import Run
@@ -61,14 +63,14 @@ def draw(run: Run) -> Figure | None:
     shown = strips[:MOST_ROWS]
     width = NAMES + WIDTH + TIMES
     title = f"{TITLE} · {device_line(run)}"
-    notes = _notes(strips)
+    notes = [*_notes(strips), undrawn_note(points(run.cells)[1])]
     head = heading_height(title, width)
     body = ROW * len(shown)
     height = head + HEAD + body + FOOT + footnote_height(notes, width)
     figure = new_figure(width, height)
     heading(figure, title)
     axes = panel(figure, NAMES, height - head - HEAD - body, WIDTH, body)
-    look = looks(cell.implementation for cell in run.cells if cell.timing is not None)
+    look = looks_of(run)
     _draw_panel(axes, shown, look)
     footnote(figure, notes)
     return figure
@@ -93,11 +95,14 @@ def _draw_panel(axes: Axes, shown: Sequence[Strip], look: dict[str, Look]) -> No
     axes.spines["left"].set_visible(False)
     axes.axvline(0.0, color=GREY, linewidth=1.0, zorder=1)
     axes.set_xlabel("% from the cell's median")
+    unit = unit_for([strip.cell.time_s for strip in shown], "s")
     for y, strip in enumerate(shown):
-        _draw_strip(axes, y, strip, look[strip.cell.implementation], (left, right))
+        _draw_strip(axes, y, strip, look[strip.cell.implementation], (left, right), unit)
 
 
-def _draw_strip(axes: Axes, y: int, strip: Strip, own: Look, limits: tuple[float, float]) -> None:
+def _draw_strip(
+    axes: Axes, y: int, strip: Strip, own: Look, limits: tuple[float, float], unit: Unit
+) -> None:
     cell, name = strip.cell, strip.cell.implementation
 
     def within(value: float) -> float:
@@ -114,12 +119,16 @@ def _draw_strip(axes: Axes, y: int, strip: Strip, own: Look, limits: tuple[float
         facecolor="white" if cell.flags else own.colour,
     )
     bars[0].set(edgecolor=own.colour, linewidth=0.8)
-    if strip.slowest > limits[1]:
-        axes.plot([limits[1]], [y], marker=">", color=PALE, markersize=4, clip_on=False)
+    for arrow, end, is_beyond in (
+        (">", limits[1], strip.slowest > limits[1]),
+        ("<", limits[0], strip.fastest < limits[0]),
+    ):
+        if is_beyond:
+            axes.plot([end], [y], marker=arrow, color=PALE, markersize=4, clip_on=False)
     label = {"va": "center_baseline", "fontsize": 8, "clip_on": False}
     for x, text, side, ink in (
         (-0.02, _name(cell), "right", own.ink),
-        (1.02, f"{quantity(cell.time_s or 0.0, 's')}, n {len(_samples(cell))}", "left", GREY),
+        (1.02, f"{unit.show(cell.time_s)} {unit.name}, n {len(_samples(cell))}", "left", GREY),
     ):
         written = axes.text(x, y, text, transform=axes.get_yaxis_transform(), ha=side, color=ink)
         written.set(**label, gid=part_of(name, "label"))
@@ -150,8 +159,8 @@ def _notes(strips: Sequence[Strip]) -> list[str]:
         rest > 0
     )
     return [
-        "Bar: from quartile to quartile; line: from decile to decile; thin: fastest to slowest, an "
-        "arrow where that lies beyond. Samples of one launch: another's may lie elsewhere. "
-        "H 32/8: heads and kv heads. Hollow: flagged.",
+        "The widest first. Bar: from quartile to quartile; line: from decile to decile; thin: "
+        "fastest to slowest, an arrow where that lies beyond. Samples of one launch: another's may "
+        "lie elsewhere. H 32/8: heads and kv heads. Hollow: flagged.",
         narrower,
     ]

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from impls.interface.problem import PASSES
 from reports.axes import (
     footnote,
     footnote_height,
@@ -18,11 +19,13 @@ from reports.axes import (
     new_figure,
     panel,
     round_ticks,
+    undrawn_note,
 )
 from reports.labels import Board
+from reports.legend import looks_of
 from reports.owners import part_of
 from reports.points import Point, mark_of, points
-from reports.style import GREY, Look, looks, plain, plural
+from reports.style import GREY, Look, plural
 from reports.sweep_figure import device_line
 from results.phrases import DTYPE_NAMES
 from results.run import Run
@@ -45,18 +48,18 @@ def draw(run: Run) -> Figure | None:
     """A panel for each dtype and pass; None where no row has both errors and a bound."""
     dots, undrawn = _dots(run)
     panels: dict[str, list[_Dot]] = {}
-    for dot in dots:
+    for dot in sorted(dots, key=lambda dot: PASSES.index(dot.point.pass_)):
         p = dot.point
         dtype = DTYPE_NAMES.get(p.problem.dtype, p.problem.dtype)
         panels.setdefault(f"{dtype} · {p.pass_.replace('_', ' + ')}", []).append(dot)
     if not panels:
         return None
-    look = looks(cell.implementation for cell in run.cells if cell.timing is not None)
+    look = looks_of(run)
     columns = min(2, len(panels))
     width = max(6.5, columns * (LEFT + WIDTH + RIGHT))
     title = f"{TITLE} · {device_line(run)}"
     is_many = any(len(own) > MANY for own in panels.values())
-    notes = [*_NOTES, _OF_MANY if is_many else "", undrawn]
+    notes = [*_NOTES, _OF_MANY if is_many else "", *undrawn]
     head, row_in = heading_height(title, width), HEAD + HEIGHT + FOOT
     height = head + -(-len(panels) // columns) * row_in + footnote_height(notes, width)
     figure = new_figure(width, height)
@@ -83,14 +86,15 @@ _OF_MANY = (
 )
 
 
-def _dots(run: Run) -> tuple[list[_Dot], str]:
+def _dots(run: Run) -> tuple[list[_Dot], list[str]]:
     """The cells with an error above zero and a bound, and what is said of the others."""
     cells: dict[str, Cell] = {}
     for cell in run.cells:
         if cell.status == "ok" and cell.problem.is_attention:
             cells.setdefault(mark_of(cell.cell, cell.suite, cell.series), cell)
     dots, exact = [], 0
-    for point in points(run.cells)[0]:
+    drawn, undrawn = points(run.cells)
+    for point in drawn:
         cell = cells.get(point.mark)
         ratio = times_naive(cell) if cell else None
         if ratio == 0:
@@ -98,7 +102,8 @@ def _dots(run: Run) -> tuple[list[_Dot], str]:
         elif ratio is not None and point.share is not None:
             dots.append(_Dot(point, 100 * point.share, ratio))
     told = f"{plural(exact, 'point')} without any error: no logarithmic axis has a place for it."
-    return dots, told if exact else ""
+    notes = [told if exact else "", undrawn_note([u for u in undrawn if u.problem.is_attention])]
+    return dots, notes
 
 
 def times_naive(cell: Cell) -> float | None:
@@ -125,7 +130,7 @@ def _draw_panel(
 ) -> None:
     axes.set_xlim(*limits[:2])
     axes.set_ylim(*limits[2:])
-    log_axis(axes, "y", round_ticks(*limits[2:]), lambda times: f"{plain(times, 2)} ×")
+    log_axis(axes, "y", round_ticks(*limits[2:]), lambda times: f"{times:g} ×")
     axes.set_xlabel("% of roofline bound, right is faster")
     axes.set_ylabel("error, × the plain formula's")
     axes.axhline(1.0, color=GREY, linewidth=1.2, zorder=1)

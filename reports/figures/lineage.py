@@ -20,8 +20,9 @@ from reports.axes import (
 )
 from reports.facets import Facet, Series, constants, size_of
 from reports.labels import Board
+from reports.legend import looks_of
 from reports.points import Point, points
-from reports.style import PALE, looks
+from reports.style import PALE
 from reports.sweep import Pen, draw_time, longest_name, name_lines, time_limits
 from reports.sweep_figure import method_notes, title_line
 from results.answers.lineage import SUITE, Lengths, by_operator, overtakes_from
@@ -40,7 +41,7 @@ def draw(run: Run) -> Figure | None:
     if not any(point.problem.operator != SOFTMAX for point in found):
         return None
     panels = _panels(found)
-    pen = _pen(panels)
+    pen = _pen(run, panels)
     cell_in = LEFT + WIDTH + 0.5 + 0.078 * longest_name(panels)
     width = len(panels) * cell_in
     notes = [*_notes(run, panels), undrawn_note([u for u in undrawn if u.suite == SUITE])]
@@ -55,7 +56,7 @@ def draw(run: Run) -> Figure | None:
         axes = panel(figure, i * cell_in + LEFT, bottom, WIDTH, HEIGHT)
         draw_time(axes, facet, pen, time_limits(panels))
         axes.set_xlabel("sequence length T")
-        axes.set_ylabel("time (median)" if i == 0 else "")
+        axes.set_ylabel("time (median)")
         axes.set_title(facet.title, loc="left", fontsize=10.5)
         name_lines(axes, facet, pen, "time")
         if facet.dtype == told_dtype:
@@ -96,12 +97,17 @@ def _series(here: Sequence[Point]) -> tuple[Series, ...]:
     )
 
 
-def _pen(panels: Sequence[Facet]) -> Pen:
-    """Softmax attention solid, in its colours of every figure; other operators dashed."""
-    names = sorted({series.name for facet in panels for series in facet.series})
-    found = looks(names)
-    dashed = {n: replace(found[n], dash=DASHED) if n.endswith(MARK) else found[n] for n in names}
-    return Pen(dashed, tuple(names))
+def _pen(run: Run, panels: Sequence[Facet]) -> Pen:
+    """Everybody in the colours of every figure, softmax attention solid, other operators dashed."""
+    own = looks_of(run)
+    found = {
+        series.name: replace(
+            own[series.implementation], dash=DASHED if series.name.endswith(MARK) else "-"
+        )
+        for facet in panels
+        for series in facet.series
+    }
+    return Pen(found, tuple(sorted(found)))
 
 
 def _mark_overtaking(axes: Axes, facet: Facet, sweeps: dict[tuple[str, bool], Lengths]) -> None:

@@ -18,12 +18,14 @@ from reports.axes import (
     new_figure,
     panel,
     round_ticks,
+    undrawn_note,
 )
 from reports.cost.line_ends import End, length_axis, margin_in, name_ends
 from reports.facets import constants
+from reports.legend import looks_of
 from reports.owners import part_of
 from reports.points import Point, points
-from reports.style import GREY, Look, looks, quantity
+from reports.style import GREY, Look, count_name, quantity, unit_for
 from reports.sweep_figure import title_line
 from results.phrases import DTYPE_NAMES
 from results.run import Run
@@ -71,7 +73,8 @@ class _Panel:
 def draw(run: Run) -> Figure | None:
     """A panel for each dtype and pass with more than one T; None without known peaks."""
     peaks = {c.cell: c.memory.peak_bytes for c in run.cells if c.memory and c.memory.peak_bytes}
-    panels = _panels([p for p in points(run.cells)[0] if p.cell in peaks])
+    drawn, undrawn = points(run.cells)
+    panels = _panels([p for p in drawn if p.cell in peaks])
     if not panels:
         return None
     shown = [p for one in panels for p in one.points]
@@ -80,7 +83,7 @@ def draw(run: Run) -> Figure | None:
     cell_in = LEFT + WIDTH + margin_in(end.words for some in ends for end in some)
     columns = min(BESIDE, len(panels))
     width = columns * cell_in
-    notes = [*_NOTES, _how(run, peaks)]
+    notes = [*_NOTES, _how(run, peaks), undrawn_note([u for u in undrawn if u.suite in SUITES])]
     top = heading_height(title, width)
     row_in = HEAD + HEIGHT + FOOT
     height = top - (-len(panels) // columns) * row_in + footnote_height(notes, width)
@@ -94,8 +97,7 @@ def draw(run: Run) -> Figure | None:
         axes = panel(figure, column * cell_in + LEFT, low, WIDTH, HEIGHT)
         axes.set_ylim(min(known) / 1.6, max(known) * 1.6)
         _draw_panel(axes, one, peaks, ends[i])
-        if column == 0:
-            axes.set_ylabel("peak bytes of a call")
+        axes.set_ylabel("peak bytes of a call")
     footnote(figure, notes)
     return figure
 
@@ -111,22 +113,26 @@ def _panels(found: Sequence[Point]) -> list[_Panel]:
             kinds.setdefault((series, dtype, p.pass_, p.suite), []).append(p)
     return [
         _Panel(" · ".join(w for w in (pass_.replace("_", " + "), dtype, series) if w), tuple(own))
-        for (series, dtype, pass_, _), own in kinds.items()
+        for (series, dtype, pass_, _), own in sorted(kinds.items(), key=lambda one: one[0][2:])
         if len({p.problem.T_kv for p in own}) > 1
     ]
 
 
 def _ends(one: _Panel, peaks: Mapping[str, int], run: Run) -> list[End]:
-    """The name and last value of each line."""
-    known = looks(cell.implementation for cell in run.cells if cell.timing is not None)
+    """The name and last value of each line, in one unit; of one that ends early its T as well."""
+    known, (longest, n_bytes) = looks_of(run), one.cache[-1]
+    lasts = {name: one.line(name)[-1] for name in one.implementations}
+    unit = unit_for([n_bytes, *(peaks[last.cell] for last in lasts.values())], "B")
+
+    def words(name: str, n_bytes: int, T: int) -> str:
+        at = f" at {count_name(T)}" if longest > T else ""
+        return f"{name}  {unit.show(n_bytes)} {unit.name}{at}"
+
     ends = []
-    for name in one.implementations:
-        last = one.line(name)[-1]
-        peak = peaks[last.cell]
-        words = f"{name}  {quantity(peak, 'B')}"
-        ends.append(End(last.problem.T_kv, peak, words, known[name], name))
-    T, n_bytes = one.cache[-1]
-    return [*ends, End(T, n_bytes, f"{CACHE}  {quantity(n_bytes, 'B')}", _CACHE_LOOK)]
+    for name, last in lasts.items():
+        T, peak = last.problem.T_kv, peaks[last.cell]
+        ends.append(End(T, peak, words(name, peak, T), known[name], name))
+    return [*ends, End(longest, n_bytes, words(CACHE, n_bytes, longest), _CACHE_LOOK)]
 
 
 def _draw_panel(axes: Axes, one: _Panel, peaks: Mapping[str, int], ends: Sequence[End]) -> None:

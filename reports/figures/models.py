@@ -1,4 +1,4 @@
-"""Bars of time per token for each model: prefill and decode, layer and core, with % of bound."""
+"""Time per token for each model against its bound: prefill and decode, layer and core."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from reports.axes import (
     new_figure,
     panel,
     round_ticks,
+    undrawn_note,
 )
 from reports.owners import part_of
 from reports.points import Point, points
-from reports.style import CLOCK_NAMES, GREY, count_name, quantity
+from reports.style import CLOCK_NAMES, GREY, Unit, count_name, quantity, unit_for
 from reports.sweep_figure import title_line
 from results.model_label import ModelLabel, read_label
 from results.run import Run
@@ -32,17 +33,18 @@ SUITE = "models"
 # Of results.model_label, with a heading and with the colours of bar and letters.
 PHASES = {"prefill": "prefill, a whole prompt", "decode": "decode, one token with a KV cache"}
 PARTS = {"layer": ("#0072B2", "#0072B2"), "core": ("#E69F00", "#946500")}
+_MARKERS = {"layer": "s", "core": "o"}
 
 BARS, WORDS = 2.6, 3.9  # inches
 ROW, HEAD, FOOT = 0.42, 0.62, 0.62
 # Where each column of words stands, in widths of a panel from its left edge.
-_COLUMNS = {"time": 1 + 0.72 / BARS, "share": 1 + 1.2 / BARS, "length": 1 + 1.32 / BARS}
+_COLUMNS = {"time": 1 + 0.62 / BARS, "share": 1 + 1.2 / BARS, "length": 1 + 1.32 / BARS}
 _HEADING_Y = -0.75  # rows
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What one bar shows: the fastest there, or why there is none."""
+    """What one line of a row shows: the fastest there, or why there is none."""
 
     label: ModelLabel
     point: Point | None
@@ -60,7 +62,8 @@ Row = dict[tuple[str, str], Bar]
 
 def draw(run: Run) -> Figure | None:
     """A row for each model, a panel for each phase; None where no model has a point."""
-    found = [point for point in points(run.cells)[0] if point.suite == SUITE]
+    drawn, undrawn = points(run.cells)
+    found = [point for point in drawn if point.suite == SUITE]
     rows = rows_of(found, (cell for cell in run.cells if cell.suite == SUITE))
     bars = [bar for row in rows.values() for bar in row.values() if bar.point]
     if not bars:
@@ -68,18 +71,21 @@ def draw(run: Run) -> Figure | None:
     names_in = 0.45 + max(_length_in(*name.split(" ", 1)) for name in rows)
     width = names_in + len(PHASES) * (BARS + WORDS)
     title = title_line(TITLE, run, found, [])
-    notes = _notes(bars)
+    notes = [*_notes(bars), undrawn_note([u for u in undrawn if u.suite == SUITE])]
     body = ROW * len(rows)
     height = heading_height(title, width) + HEAD + body + FOOT + footnote_height(notes, width)
     figure = new_figure(width, height)
     heading(figure, title)
     bottom = FOOT + footnote_height(notes, width)
     times = [t / b.tokens for b in bars if b.point for t in (b.point.time_s, b.point.bound_s) if t]
-    limits = (min(times) / 1.5, max(times) * 1.2)
+    limits = (min(times) / 1.5, max(times) * 1.5)
     for number, (phase, words) in enumerate(PHASES.items()):
         axes = panel(figure, names_in + number * (BARS + WORDS), bottom, BARS, body)
-        _draw_phase(axes, phase, rows, limits)
-        _head_columns(axes)
+        # A token of a prompt takes a hundredth of one that is decoded: a unit for each column.
+        here = [b for b in bars if b.label.phase == phase]
+        unit = unit_for([b.point.time_s / b.tokens for b in here if b.point], "s")
+        _draw_phase(axes, phase, rows, limits, unit)
+        _head_columns(axes, unit)
         axes.set_title(words, loc="left", fontsize=10.5, pad=20)
         if number == 0:
             _name_rows(axes, rows, names_in)
@@ -88,9 +94,9 @@ def draw(run: Run) -> Figure | None:
 
 
 def rows_of(found: Iterable[Point], cells: Iterable[Cell]) -> dict[str, Row]:
-    """The models in their own order, each with the bars that its series ask for.
+    """The models in their own order, each with what its series ask for.
 
-    A bar is the fastest implementation without a flag; where all have one, the fastest of those.
+    Shown is the fastest implementation without a flag; where all have one, the fastest of those.
     """
     fastest: dict[str, Point] = {}
     for point in found:
@@ -103,18 +109,24 @@ def rows_of(found: Iterable[Point], cells: Iterable[Cell]) -> dict[str, Row]:
         if label := read_label(cell.series):
             row = rows.setdefault(label.row, {})
             point = fastest.get(cell.series)
-            row[label.phase, label.part] = Bar(label, point, "" if point else cell.status)
+            row[label.phase, label.part] = Bar(label, point, "" if point else _why(cell))
             if not cell.problem.causal:
                 for part in PARTS:
                     row.setdefault(("decode", part), Bar(label, None, "an encoder: no decode"))
     return rows
 
 
+def _why(cell: Cell) -> str:
+    return "not drawable" if cell.status == "ok" else cell.status
+
+
 def _rank(point: Point) -> tuple[bool, float]:
     return bool(point.flags), point.time_s
 
 
-def _draw_phase(axes: Axes, phase: str, rows: dict[str, Row], limits: tuple[float, float]) -> None:
+def _draw_phase(
+    axes: Axes, phase: str, rows: dict[str, Row], limits: tuple[float, float], unit: Unit
+) -> None:
     axes.set_xlim(*limits)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     log_axis(axes, "x", round_ticks(*limits, at_most=5), lambda value: quantity(value, "s", 1))
@@ -131,47 +143,45 @@ def _draw_phase(axes: Axes, phase: str, rows: dict[str, Row], limits: tuple[floa
         for part, y in (("layer", number - 0.2), ("core", number + 0.2)):
             bar = row.get((phase, part))
             if bar and bar.point:
-                _draw_bar(axes, bar, bar.point, part, y)
+                _draw_bar(axes, bar, bar.point, part, y, unit)
             elif bar:
                 _write(axes, 0.02, y, bar.why, color=GREY)
 
 
-def _draw_bar(axes: Axes, bar: Bar, point: Point, part: str, y: float) -> None:
+def _draw_bar(axes: Axes, bar: Bar, point: Point, part: str, y: float, unit: Unit) -> None:
+    """A mark at the time, a tick at the bound, and a line from one to the other.
+
+    The axis has no zero where a bar could begin; the line's length is a ratio, that to the bound.
+    """
     colour, ink = PARTS[part]
-    left = axes.get_xlim()[0]
     time_s = point.time_s / bar.tokens
-    axes.barh(
-        y,
-        time_s - left,
-        left=left,
-        height=0.32,
-        color="white" if point.flags else colour,
-        edgecolor=colour,
-        linewidth=0.9,
-        gid=point.mark,
-    )
-    part, label = (part_of(point.implementation, of) for of in ("bound", "label"))
+    tick, gap, label = (part_of(point.implementation, of) for of in ("bound", "gap", "label"))
     if point.bound_s:
         bound_s = point.bound_s / bar.tokens
-        axes.plot([bound_s] * 2, [y - 0.2, y + 0.2], color="black", linewidth=1.4, gid=part)
+        line = axes.plot([bound_s, time_s], [y, y], color=colour, linewidth=2.2, alpha=0.6)
+        line[0].set(zorder=2, gid=gap)
+        ends = [y - 0.17, y + 0.17]
+        axes.plot([bound_s] * 2, ends, color="black", linewidth=1.4, zorder=3, gid=tick)
+    mark = axes.plot([time_s], [y], marker=_MARKERS[part], color=colour, markersize=6)
+    mark[0].set(zorder=4, gid=point.mark, markerfacecolor="white" if point.flags else colour)
     share = "–" if point.share is None else f"{100 * point.share:.0f} %"
     length = f"T {count_name(bar.label.T)}"
     if bar.label.own_T != bar.label.T:
         length += f" of {count_name(bar.label.own_T)}"
     if bar.label.ranks > 1:
         length += f", 1/{bar.label.ranks} of heads"
-    _write(axes, _COLUMNS["time"], y, quantity(time_s, "s"), ha="right", color=ink, gid=label)
+    _write(axes, _COLUMNS["time"], y, unit.show(time_s), ha="right", color=ink, gid=label)
     bold = {"fontweight": "bold", "gid": label}
     _write(axes, _COLUMNS["share"], y, share, ha="right", color=ink, **bold)
     _write(axes, _COLUMNS["length"], y, f"{length}, {point.implementation}", color=GREY, gid=label)
 
 
-def _head_columns(axes: Axes) -> None:
+def _head_columns(axes: Axes, unit: Unit) -> None:
     """The key of the colours, and what the columns of words are."""
     for x, part in ((0.0, "layer"), (0.2, "core")):
         _write(axes, x, _HEADING_Y, part, color=PARTS[part][1], fontweight="bold")
-    _write(axes, _COLUMNS["time"], _HEADING_Y, "time", ha="right", color=GREY)
-    _write(axes, _COLUMNS["share"], _HEADING_Y, "bound", ha="right", color=GREY)
+    _write(axes, _COLUMNS["time"], _HEADING_Y, unit.name, ha="right", color=GREY)
+    _write(axes, _COLUMNS["share"], _HEADING_Y, "of bound", ha="right", color=GREY)
 
 
 def _write(axes: Axes, x: float, y: float, words: str, **look: Any) -> None:
@@ -205,8 +215,9 @@ def _notes(bars: Sequence[Bar]) -> list[str]:
     return [
         f"Median time of a call over its tokens (B {batch}), clock: {clocks}, cache {caches}"
         + ("; of each problem the fastest implementation that was measured." if names > 1 else "."),
-        "Logarithmic: compare the ends of bars, not their lengths. Black: the roofline bound, and "
-        "the part of it that was reached. A layer is projections, core and output projection.",
+        "Black: the roofline bound, and the part of it that was reached. From there to the mark is "
+        "the headroom: lines of one length are one ratio. A layer is projections, core and output "
+        "projection.",
         "T 128 of 4k: shorter than the model's own length, at full width."
         if any(bar.label.own_T != bar.label.T for bar in bars)
         else "",

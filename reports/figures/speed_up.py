@@ -20,6 +20,7 @@ from reports.axes import (
     panel,
     round_ticks,
     spaced_out,
+    undrawn_note,
 )
 from reports.cost.line_ends import End, margin_in, name_ends
 from reports.facets import Facet, Series, constants, facets, of_suite, size_of
@@ -49,7 +50,8 @@ class _Line:
 
 def draw(run: Run) -> Figure | None:
     """Panels full | causal; None where nothing can be set against the baseline."""
-    found = of_suite(points(run.cells)[0], SUITE)
+    drawn, undrawn = points(run.cells)
+    found = of_suite(drawn, SUITE)
     panels = [
         (facet, lines) for facet in facets(found, prefer="T") if (lines := _lines(run, facet))
     ]
@@ -62,7 +64,9 @@ def draw(run: Run) -> Figure | None:
     cell_in = LEFT + WIDTH + margin_in(words)
     width = max(len(row) for row in rows) * cell_in
     title = title_line(f"Speed-up over {run.baseline}", run, found, constants(found))
+    suites = {point.suite for point in found}
     notes = _notes(run, found, [line for _, lines in panels for line in lines])
+    notes.append(undrawn_note([u for u in undrawn if u.suite in suites]))
     head, row_in = heading_height(title, width), HEAD + HEIGHT + FOOT
     height = head + len(rows) * row_in + footnote_height(notes, width)
     figure = new_figure(width, height)
@@ -74,8 +78,7 @@ def draw(run: Run) -> Figure | None:
             axes = panel(figure, j * cell_in + LEFT, bottom, WIDTH, HEIGHT)
             axes.set_title(facet.title, loc="left", fontsize=10.5)
             axes.set_ylim(*limits)
-            if j == 0:
-                axes.set_ylabel(f"× {run.baseline}, higher is faster")
+            axes.set_ylabel(f"× {run.baseline}, higher is faster")
             _draw_panel(axes, facet, lines_of[id(facet)], pen.looks)
     footnote(figure, notes)
     return figure

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from impls.interface.problem import PASSES
 from reports.axes import (
     footnote,
     footnote_height,
@@ -17,9 +18,10 @@ from reports.axes import (
     new_figure,
     panel,
 )
+from reports.legend import looks_of
 from reports.owners import part_of
 from reports.points import mark_of
-from reports.style import CLOCK_NAMES, GREY, SHADE, Look, count_name, looks
+from reports.style import CLOCK_NAMES, GREY, SHADE, Look, count_name
 from reports.sweep_figure import device_line
 from results.phrases import DTYPE_NAMES
 from results.run import Run
@@ -51,8 +53,7 @@ def draw(run: Run) -> Figure | None:
     panels = [(title, grid) for title, grid in contests(run).items() if _tells(grid)]
     if not panels:
         return None
-    names = {c.cells[0].implementation for _, grid in panels for c in grid.values() if c.margin}
-    look = looks({*(c.implementation for c in run.cells if c.timing), *names})
+    look = looks_of(run)
     sizes = [_size_in(name, grid) for name, grid in panels]
     rows = _in_rows(panels, [size[0] for size in sizes])
     width = max(6.5, *(sum(sizes[i][0] for i in row) for row in rows))
@@ -81,7 +82,10 @@ def draw(run: Run) -> Figure | None:
 def contests(run: Run) -> dict[str, dict[tuple[int, int], Contest]]:
     """By panel and then by (T, d_h) the contest there; of several problems the most contested."""
     found: dict[str, dict[tuple[int, int], dict[str, dict[str, Cell]]]] = {}
-    for cell in run.trusted_cells:
+    # Forward before backward, and full before causal.
+    for cell in sorted(
+        run.trusted_cells, key=lambda c: (c.problem.causal, PASSES.index(c.pass_), _panel_name(c))
+    ):
         p = cell.problem
         if p.is_attention and p.T_q == p.T_kv and cell.launch == 1:
             where = found.setdefault(_panel_name(cell), {}).setdefault((p.T_kv, p.d_h), {})
@@ -92,7 +96,7 @@ def contests(run: Run) -> dict[str, dict[tuple[int, int], Contest]]:
             for place, problems in grid.items()
             for best in [max(problems.values(), key=len)]
         }
-        for name, grid in sorted(found.items(), key=lambda item: ("causal" in item[0], item[0]))
+        for name, grid in found.items()
     }
 
 
@@ -161,13 +165,13 @@ def _draw_box(axes: Axes, x: int, y: int, contest: Contest, look: dict[str, Look
     words = (
         "alone"
         if margin is None
-        else f"{margin:.2f} × {_short(contest.cells[1].implementation, 9)}"
+        else f"{margin:.2f} × {_short(contest.cells[1].implementation, 10)}"
     )
     if not is_won and margin is not None:
         name, words = "level", f"within {100 * (_CLEAR - 1):.0f} %"
     ink = "black" if is_won else GREY
-    for text, dy, weight in ((name, 0.17, "bold"), (words, -0.2, "normal")):
-        written = axes.text(x, y + dy, text, ha="center", va="center", fontsize=7.5, color=ink)
+    for text, dy, weight, size in ((name, 0.17, "bold", 7.5), (words, -0.2, "normal", 7)):
+        written = axes.text(x, y + dy, text, ha="center", va="center", fontsize=size, color=ink)
         written.set(fontweight=weight, gid=part_of(first.implementation, "label"))
 
 

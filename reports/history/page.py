@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 from markupsafe import Markup
 
 from reports.figures import Drawn
+from reports.history.trend import dots
 from reports.history.trends import Machine, Trend
 from reports.inline_svg import inline_svg
 from reports.page import template
-from reports.style import plural, unit_for
+from reports.page_rows import CELL_FIELDS, Fields, Row, choices, places
+from reports.style import CLOCK_NAMES, Unit, plural, quantity, unit_for
 from results.history import Event, alerts
 from results.verdict_text import change_text
 
@@ -21,22 +27,64 @@ TEMPLATE = "history/page.html.jinja"
 _MOST_CELLS = 8
 # Fewer runs than that have no room for two levels of three.
 _LEAST_RUNS = 6
+# Of more the words would be half of the page: then a dot tells its cell alone.
+_MOST_TOLD = 5000
+_DIRECTIONS = ("slower", "faster", "no change")
+
+
+@dataclass(frozen=True)
+class _Column:
+    key: str
+    header: str
+    is_number: bool
+    show: Callable[[Trend], str]
+    help: str = ""
+
+
+_FIELDS: Fields[Trend] = {
+    name: (lambda trend, read=read: read(trend.cell))
+    for name, read in CELL_FIELDS.items()
+    if name != "status"
+} | {"last change": lambda trend: _direction(trend)}
 
 
 def page(machine: Machine, drawn: Drawn | None, others: Sequence[str], within: int) -> str:
     """The whole page as text; names are escaped, only our own SVG is not."""
-    unit = unit_for([trend.points[-1].level_s for trend in machine.trends], "s")
+    trends = machine.trends
+    columns = _columns(unit_for([trend.points[-1].level_s for trend in trends], "s"))
+    counted = Counter(map(_direction, trends))
+    rows = {trend.name: number for number, trend in enumerate(trends, start=1)}
     return template(TEMPLATE).render(
         machine=machine,
+        device=machine.device,
         others=others,
         is_short=len(machine.columns) < _LEAST_RUNS,
         least=_LEAST_RUNS,
-        methods=max((trend.parts for trend in machine.trends), default=1),
+        methods=max((trend.parts for trend in trends), default=1),
         runs=plural(len(machine.columns), "run"),
-        events=[_event(event, event in alerts([event], within)) for event in machine.events],
-        figure=Markup(inline_svg(drawn, {})) if drawn else None,
-        unit=unit.name,
-        rows=[_row(trend, unit.show(trend.points[-1].level_s)) for trend in machine.trends],
+        events=[_event(one, one in alerts([one], within), rows) for one in machine.events],
+        ceiling_doubt="",
+        figures=[(drawn, Markup(inline_svg(_told(drawn, machine), {})))] if drawn else [],
+        says_more=True,
+        owners=(),
+        statuses=[(word, counted[word]) for word in _DIRECTIONS],
+        left_out="",
+        wrong=[],
+        reasons=[],
+        columns=columns,
+        flags_at=len(columns),
+        n_first=len(columns),
+        rows=[
+            Row(tuple(column.show(trend) for column in columns), place)
+            for trend, place in zip(trends, places(trends, _FIELDS), strict=True)
+        ],
+        choices=choices(trends, _FIELDS),
+        sorted_by=_FIELDS,
+        text_hint="T=4096 causal",
+        baselines=(),
+        followers={},
+        baseline_notes=(),
+        table_notes=(),
     )
 
 
@@ -63,7 +111,7 @@ def sentence(event: Event) -> str:
     return f"{cells} {word} ({most}) since {event.utc[:10]}, commits {commits}"
 
 
-def _event(event: Event, calls: bool) -> dict[str, Any]:
+def _event(event: Event, calls: bool, rows: dict[str, int]) -> dict[str, Any]:
     cells = [
         (step.series.name, change_text(step.point.ratio), not step.is_last)
         for step in event.steps[:_MOST_CELLS]
@@ -75,17 +123,69 @@ def _event(event: Event, calls: bool) -> dict[str, Any]:
         "run": event.run,
         "cells": cells,
         "more": len(event.steps) - len(cells),
+        "rows": sorted({rows[step.series.name] for step in event.steps}),
     }
 
 
-def _row(trend: Trend, now: str) -> dict[str, Any]:
-    who, problem, *rest = trend.name.split(" ")
-    changes = [
+def _columns(unit: Unit) -> list[_Column]:
+    return [
+        _Column("implementation", "implementation", False, lambda t: t.cell.implementation),
+        _Column("problem", "problem", False, lambda t: t.cell.problem.id),
+        _Column("pass", "pass, cache, clock", False, _method),
+        _Column("now", f"now {unit.name}", True, lambda t: unit.show(t.points[-1].level_s), _NOW),
+        _Column("since", "since the first", True, lambda t: change_text(t.since_first), _SINCE),
+        _Column("runs", "runs", True, lambda t: str(len(t.points))),
+        _Column("changes", "changes, the last first", False, _changes),
+    ]
+
+
+_NOW = "its level now: the median since the last change"
+_SINCE = "its level now against its first by the same method"
+
+
+def _method(trend: Trend) -> str:
+    cell = trend.cell
+    pass_ = cell.pass_.replace("_", " + ")
+    return f"{pass_}, {cell.cache}, {CLOCK_NAMES.get(cell.clock, cell.clock)}"
+
+
+def _direction(trend: Trend) -> str:
+    if not trend.changes:
+        return "no change"
+    return "slower" if trend.changes[-1].is_slower else "faster"
+
+
+def _changes(trend: Trend) -> str:
+    told = [
         f"{change_text(change.ratio)} {change.commits} ({change.utc[:10]})"
         for change in reversed(trend.changes)
     ]
-    return {
-        "cells": (who, problem, " ".join(rest), now, change_text(trend.since_first)),
-        "runs": len(trend.points),
-        "changes": changes,
-    }
+    return "; ".join(told) or "none"
+
+
+def _told(drawn: Drawn, machine: Machine) -> Drawn:
+    """The figure with every dot's run in words, and each panel and dot with its row's number."""
+    found = dots(machine)
+    is_told = sum(map(len, found.values())) <= _MOST_TOLD
+
+    def of_row(match: re.Match[str]) -> str:
+        where, number, body = match.groups()
+        points = iter(found.get(f"{where}-{number}", ()))
+
+        def marked(use: re.Match[str]) -> str:
+            p = next(points)
+            words = f"{p.utc[:10]}, {(p.commit or 'unknown')[:7]}: {quantity(p.time_s, 's')}"
+            title = f"<title>{escape(words)}</title>" if is_told else ""
+            return f'<g data-row="{number}">{title}{use.group()}</g>'
+
+        return f"<g>{re.sub('<use [^>]*/>', marked, body)}</g>"
+
+    name = drawn.name
+    svg = re.sub(
+        rf'<g id="{name}-(within|beyond)-(\d+)">(.*?</g>)\s*</g>',
+        of_row,
+        drawn.svg,
+        flags=re.DOTALL,
+    )
+    svg = re.sub(rf'<g id="{name}-panel-(\d+)">', r'<g data-panel="\1">', svg)
+    return replace(drawn, svg=svg)

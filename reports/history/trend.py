@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
 from reports.axes import footnote, footnote_height, heading, heading_height, new_figure, panel
-from reports.history.trends import Change, Machine, Trend
+from reports.history.trends import Change, Machine, Point, Trend
 from reports.style import GREY, PALE, SHADE, quantity
 from results.phrases import DTYPE_NAMES
 from results.verdict_text import change_text
@@ -26,7 +26,7 @@ from results.verdict_text import change_text
 TITLE = "Time over the runs of this machine"
 MOST_PANELS = 40
 _COLUMNS, _WIDTH, _HEIGHT = 4, 2.75, 1.25  # inches
-_LEFT, _GAP, _HEAD, _FOOT = 0.65, 0.28, 0.62, 0.45
+_LEFT, _GAP, _HEAD, _FOOT = 0.8, 0.28, 0.62, 0.45
 _LINE = 0.155  # inches of a line of words above a panel
 _LETTERS, _MOST_LINES = 42, 2  # of a problem at 8 pt
 # Slower and faster: colours that differ in lightness too, and the label has a sign and an arrow.
@@ -40,7 +40,7 @@ def draw(machine: Machine) -> Figure | None:
     shown = machine.trends[:MOST_PANELS]
     if not shown:
         return None
-    common = _common([trend.name for trend in machine.trends])
+    common = _common(machine.trends)
     title = " · ".join([TITLE, machine.device, *([" ".join(common)] if common else [])])
     rows = math.ceil(len(shown) / _COLUMNS)
     columns = min(_COLUMNS, len(shown))
@@ -59,14 +59,40 @@ def draw(machine: Machine) -> Figure | None:
         left = _LEFT + column * (_WIDTH + _GAP)
         bottom = height - head - (row + 1) * row_in + 0.1
         axes = panel(figure, left, bottom, _WIDTH, _HEIGHT)
-        _draw_panel(axes, trend, machine, (low, high))
+        axes.set_gid(f"panel-{n + 1}")
+        _draw_panel(axes, trend, machine, (low, high), n + 1)
         _name(axes, trend, lines[n])
         axes.tick_params(labelleft=column == 0, labelbottom=n + _COLUMNS >= len(shown))
+        if column == 0:
+            axes.set_ylabel("change of time", fontsize=8)
     footnote(figure, notes)
     return figure
 
 
-def _draw_panel(axes: Axes, trend: Trend, machine: Machine, limits: tuple[float, float]) -> None:
+def dots(machine: Machine) -> dict[str, list[Point]]:
+    """The runs of each drawn panel by the id of their dots, in the order of drawing.
+
+    `within-3` are those of the third panel that lie within its axes, `beyond-3` the others.
+    """
+    shown = machine.trends[:MOST_PANELS]
+    limits = _limits(shown)
+    found: dict[str, list[Point]] = {}
+    for number, trend in enumerate(shown, start=1):
+        for point, height in zip(trend.points, _heights(trend), strict=True):
+            where = "within" if limits[0] <= height <= limits[1] else "beyond"
+            found.setdefault(f"{where}-{number}", []).append(point)
+    return found
+
+
+def _heights(trend: Trend) -> list[float]:
+    """The logarithm of each run's time over the first level by its method."""
+    first_s = {p.part: p.level_s for p in reversed(trend.points)}
+    return [math.log(p.time_s / first_s[p.part]) for p in trend.points]
+
+
+def _draw_panel(
+    axes: Axes, trend: Trend, machine: Machine, limits: tuple[float, float], number: int
+) -> None:
     low, high = limits
     axes.set_xlim(-0.6, len(machine.columns) - 0.4)
     axes.set_ylim(low, high)
@@ -87,12 +113,13 @@ def _draw_panel(axes: Axes, trend: Trend, machine: Machine, limits: tuple[float,
         axes.axvline(
             (change.column_before + change.column) / 2, color=_colour(change), linewidth=1.2
         )
-    x = np.array([p.column for p in trend.points])
-    y = np.log([p.time_s / first_s[p.part] for p in trend.points])
+    x, y = np.array([p.column for p in trend.points]), np.array(_heights(trend))
     inside = (y >= low) & (y <= high)
-    axes.plot(x[inside], y[inside], "o", color=GREY, markersize=2.6, alpha=0.75)
-    beyond = np.clip(y[~inside], low, high)
-    axes.plot(x[~inside], beyond, "^", color=GREY, markersize=4, clip_on=False)
+    within = axes.plot(x[inside], y[inside], "o", color=GREY, markersize=2.6, alpha=0.75)
+    within[0].set_gid(f"within-{number}")
+    edge = np.clip(y[~inside], low, high)
+    beyond = axes.plot(x[~inside], edge, "^", color=GREY, markersize=4, clip_on=False)
+    beyond[0].set_gid(f"beyond-{number}")
     for part, start_s in first_s.items():
         own = [p for p in trend.points if p.part == part]
         steps = np.log([p.level_s / start_s for p in own])
@@ -101,7 +128,7 @@ def _draw_panel(axes: Axes, trend: Trend, machine: Machine, limits: tuple[float,
 
 def _name(axes: Axes, trend: Trend, problem: Sequence[str]) -> None:
     """Above the panel who, what, and the level now with the last change."""
-    lines = [trend.name.split(" ")[0], *problem, quantity(trend.points[-1].level_s, "s")]
+    lines = [trend.cell.implementation, *problem, quantity(trend.points[-1].level_s, "s")]
     above = [
         axes.annotate(words, (0, 1), (0, 72 * (0.06 + _LINE * n)), fontsize=8, **_ABOVE)
         for n, words in enumerate(reversed(lines))
@@ -119,7 +146,7 @@ def _name(axes: Axes, trend: Trend, problem: Sequence[str]) -> None:
 
 def _problem_lines(trend: Trend, common: Sequence[str]) -> list[str]:
     """What of the cell is not who and not common to all, in lines as wide as a panel."""
-    words = trend.name.replace(",", " ").split()[1:]
+    words = _words(trend)
     own = [DTYPE_NAMES.get(word, word) for word in words if word not in common]
     return textwrap.wrap(
         " ".join(own), _LETTERS, max_lines=_MOST_LINES, placeholder=" …", break_on_hyphens=False
@@ -147,8 +174,7 @@ def _limits(trends: Sequence[Trend]) -> tuple[float, float]:
     for trend in trends:
         first_s = {p.part: p.level_s for p in reversed(trend.points)}
         levels = [math.log(p.level_s / first_s[p.part]) for p in trend.points]
-        times = [math.log(p.time_s / first_s[p.part]) for p in trend.points]
-        values += [min(levels), max(levels), *np.quantile(times, [0.1, 0.9])]
+        values += [min(levels), max(levels), *np.quantile(_heights(trend), [0.1, 0.9])]
     low, high = min([*values, -_LEAST_SPAN / 2]), max([*values, _LEAST_SPAN / 2])
     margin = 0.12 * (high - low)
     return low - margin, high + margin
@@ -170,9 +196,15 @@ def _colour(change: Change) -> str:
     return _SLOWER if change.is_slower else _FASTER
 
 
-def _common(names: Sequence[str]) -> list[str]:
-    """The words that every cell's name has, where there are several cells."""
-    split = [name.replace(",", " ").split() for name in names]
+def _common(trends: Sequence[Trend]) -> list[str]:
+    """The words that every cell's problem and pass have, where there are several cells."""
+    split = [_words(trend) for trend in trends]
     if len(split) < 2:
         return []
-    return [word for word in split[0][1:] if all(word in words for words in split)]
+    return [word for word in split[0] if all(word in words for words in split)]
+
+
+def _words(trend: Trend) -> list[str]:
+    """What the cell is, but for who: the sizes of its problem, pass, cache and clock."""
+    cell = trend.cell
+    return [*cell.problem.id.split(","), cell.pass_, cell.cache, cell.clock]

@@ -12,6 +12,8 @@ import numpy as np
 from results.changepoints import ChangePoint
 from results.history import Event, Series, all_series, events
 from results.run import Run
+from results.schema import Cell
+from results.side import key_of
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,12 @@ class Change:
 class Trend:
     """A cell over the runs: its points oldest first, its changes likewise.
 
-    `parts` is above 1 where the method of measuring changed: levels do not reach across.
+    `cell` is a row of it, for what it is. `parts` is above 1 where the method of measuring changed:
+    levels do not reach across.
     """
 
     name: str
+    cell: Cell
     points: tuple[Point, ...]
     changes: tuple[Change, ...]
 
@@ -106,7 +110,8 @@ def machine_of(runs: Sequence[Run], machine_key: str, is_wanted: Callable[[str],
     by_name: dict[str, list[Series]] = defaultdict(list)
     for one in series:
         by_name[one.name].append(one)
-    trends = [_trend(parts, changes, at) for parts in by_name.values()]
+    rows = {" ".join(key_of(cell)): cell for run in own for cell in run.cells}
+    trends = [_trend(rows[name], parts, changes, at) for name, parts in by_name.items()]
     newest = max(own, key=lambda run: run.header.created_utc)
     ceilings = newest.header.ceilings
     return Machine(
@@ -119,6 +124,7 @@ def machine_of(runs: Sequence[Run], machine_key: str, is_wanted: Callable[[str],
 
 
 def _trend(
+    cell: Cell,
     parts: Sequence[Series],
     changes: dict[tuple[str, int], list[ChangePoint]],
     at: dict[str, int],
@@ -139,7 +145,7 @@ def _trend(
                     *(new.run, new.utc, old.commit, new.commit),
                 )
             )
-    return Trend(parts[0].name, tuple(points), tuple(found))
+    return Trend(parts[0].name, cell, tuple(points), tuple(found))
 
 
 def _levels(one: Series, changes: Sequence[ChangePoint]) -> list[float]:
