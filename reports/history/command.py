@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from results.reading import SchemaError
-from results.run import Run
-from results.store import list_runs, load_run, store_folder, without_parts
+from results.run_times import RunTimes
+from results.store import list_runs, store_folder, without_parts
+from results.timed_runs import timed_runs
 
 USAGE, BROKEN = 2, 5
 OUT = Path(__file__).parents[1] / "out" / "history"
@@ -30,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write history.html and what stands in it; paths and changes go to stdout → exit code."""
     options = _parser().parse_args(arguments)
     try:
-        runs = _timed(store_folder(options.store))
-        keys = list(dict.fromkeys(run.header.machine_key for run in runs))
+        runs = _timed(store_folder(options.store), options.cells)
+        keys = list(dict.fromkeys(run.machine_key for run in runs))
         if not runs:
             return _complain("no run was timed yet: make one with `make bench`", BROKEN)
         if options.machine and options.machine not in keys:
@@ -49,21 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if record["cells"] else BROKEN
 
 
-def _timed(store: Path) -> list[Run]:
+def _timed(store: Path, cells: str) -> list[RunTimes]:
     """The timed runs of the store, the newest first; an unreadable one is told and left out."""
-    runs = []
-    for summary in without_parts(list_runs(store)):
+    summaries = list_runs(store)
+    for summary in summaries:
         if summary.header is None:
             print(f"reports: left out: {summary.error}", file=sys.stderr)
-        elif summary.header.kind == "timed":
-            runs.append(load_run(summary.path))
-    return runs
+    return timed_runs(store, without_parts(summaries), lambda name: fnmatchcase(name, cells))
 
 
 def _write(
-    runs: Sequence[Run], key: str, keys: Sequence[str], options: argparse.Namespace
+    runs: Sequence[RunTimes], key: str, keys: Sequence[str], options: argparse.Namespace
 ) -> dict[str, Any]:
-    # matplotlib and ruptures take a second to import; a wrong name is told before that.
+    # matplotlib takes a second to import; a wrong name is told before that.
     from reports.figures import render
     from reports.history import trend
     from reports.history.page import page, points_csv, sentence
@@ -71,7 +70,7 @@ def _write(
 
     if sys.stderr.isatty():
         print(f"reports: {len(runs)} runs …", file=sys.stderr)
-    machine = machine_of(runs, key, lambda name: fnmatchcase(name, options.cells))
+    machine = machine_of(runs, key)
     out = Path(options.out) / key
     out.mkdir(parents=True, exist_ok=True)
     drawn = render(trend, machine)  # type: ignore[arg-type]  # the module says what it draws

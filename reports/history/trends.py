@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from results.changepoints import ChangePoint
-from results.history import Event, Series, all_series, events
-from results.run import Run
+from results.history import Event, Series, events, series_of
+from results.run_times import RunTimes
 from results.schema import Cell
-from results.side import key_of
+from results.timed_runs import newest_rows
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,14 @@ class Machine:
     events: tuple[Event, ...]
 
 
-def machine_of(runs: Sequence[Run], machine_key: str, is_wanted: Callable[[str], bool]) -> Machine:
-    """The trends of a machine over its runs, of the cells whose name is wanted."""
-    own = [run for run in runs if run.header.machine_key == machine_key]
-    series = [one for one in all_series(own) if is_wanted(one.name)]
+def machine_of(runs: Sequence[RunTimes], machine_key: str) -> Machine:
+    """The trends of a machine over its runs, of the cells that they have times of.
+
+    Raises:
+        SchemaError, OSError: the newest run of a cell cannot be read any more.
+    """
+    own = [run for run in runs if run.machine_key == machine_key]
+    series = series_of(own)
     told = events(series)
     columns = sorted({(night.utc, night.run) for one in series for night in one.nights})
     at = {run: column for column, (_, run) in enumerate(columns)}
@@ -110,13 +114,11 @@ def machine_of(runs: Sequence[Run], machine_key: str, is_wanted: Callable[[str],
     by_name: dict[str, list[Series]] = defaultdict(list)
     for one in series:
         by_name[one.name].append(one)
-    rows = {" ".join(key_of(cell)): cell for run in own for cell in run.cells}
+    rows = newest_rows(own, by_name)
     trends = [_trend(rows[name], parts, changes, at) for name, parts in by_name.items()]
-    newest = max(own, key=lambda run: run.header.created_utc)
-    ceilings = newest.header.ceilings
     return Machine(
         machine_key,
-        (ceilings.device_name if ceilings else None) or newest.header.device,
+        max(own, key=lambda run: run.utc).device,
         tuple((run, utc) for utc, run in columns),
         tuple(sorted(trends, key=_telling_first)),
         tuple(told),
