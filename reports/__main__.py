@@ -122,11 +122,12 @@ def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, 
             drawn.append(figure)
             (out / f"{figure.name}.svg").write_text(figure.svg, encoding="utf-8")
             (out / f"{figure.name}.png").write_bytes(figure.png)
+    is_static = run.header.kind == "static"
+    tell("drawing ratios to other baselines")
+    others = {} if is_static else ratio_figures(run)
     tell("writing the page")
     files = [(figure.title, f"{figure.name}.png") for figure in drawn]
-    is_static = run.header.kind == "static"
-    html = static_page(run, drawn) if is_static else page(run, drawn, ratio_figures(run))
-    texts = {"report.html": html}
+    texts = {"report.html": static_page(run, drawn) if is_static else page(run, drawn, others)}
     texts["report.md"] = markdown(run, files)
     if is_static:
         texts["profiles.csv"] = profiles_csv(run)

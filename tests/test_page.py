@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
+import zlib
 from html.parser import HTMLParser
 
 import pytest
 
 from impls.interface.problem import Problem
-from reports.figures import figure_modules, render
+from reports.figures import figure_modules, render, speed_up
+from reports.followers import against, ratio_figures
 from reports.next_steps import python
 from reports.page import page
 from results.run import Run
 from results.schema import FLAGS, STATUSES
 from results.store import load_run
+from tests.drawn_run import rendered
 from tests.fake_run import cell, write_run
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
@@ -167,6 +171,24 @@ def test_figures_have_words_for_those_who_do_not_see_them(default_page):
     assert "sdpa_flash, T=512 H=8 d_h=64: 6.15 ms" in " ".join(t for _, t in read.texts)
 
 
+def test_what_another_baseline_changes_travels_with_the_page(default_run):
+    """Findings and the figure of ratios as `--baseline` gives them, with the marks of this page."""
+    drawn = [rendered(speed_up, default_run)]
+    text = page(default_run, drawn, ratio_figures(default_run))
+    found = re.findall(r'data-follows="([^"]+)">(\w+)<', text)
+    packed = {name: letters for letters, name in found}
+    assert set(packed) == {"chunked", "sdpa_flash"}
+    for name, letters in packed.items():
+        html = zlib.decompress(base64.b64decode(letters), wbits=-zlib.MAX_WBITS).decode()
+        own = page(against(default_run, name), [rendered(speed_up, against(default_run, name))])
+        told, figure = html.split('</div><div data-part="speed_up">')
+        assert f"Speed-up over {name}" in figure and "Speed-up over naive" not in figure
+        alone = own.split('<div class="told">')[1].split("</div>")[0]
+        assert told.removeprefix('<div data-part="findings">').split() == alone.split()
+        assert set(re.findall(r'data-row="(\d+)"', figure)) <= set(re.findall(r'id="r(\d+)"', text))
+        assert Reader(html).open == []
+
+
 def test_what_a_run_declares_is_escaped(tmp_path):
     nasty = "<script>alert(1)</script>"
 
@@ -225,7 +247,7 @@ def test_figures_link_to_their_full_size(default_page):
 @pytest.mark.parametrize(
     ("masks", "dtypes", "most"),
     [
-        ((False,), ("float32",), 450_000),
+        ((False,), ("float32",), 470_000),
         pytest.param((False, True), ("float32", "bfloat16"), 1_000_000, marks=pytest.mark.slow),
     ],
 )
@@ -245,8 +267,10 @@ def test_the_page_stays_below_a_megabyte_at_500_cells(tmp_path, masks, dtypes, m
     ]
     run = load_run(write_run(tmp_path / "runs", records=records))
     assert len(run.cells) == 132 * len(masks) * len(dtypes)
-    size = len(page_of(run).encode())
-    assert most / 3 < size < most
+    drawn = [f for m in figure_modules() if (f := render(m, run, with_png=False)) is not None]
+    text = page(run, drawn, ratio_figures(run))
+    assert text.count(" data-follows=") == 11
+    assert most / 3 < len(text.encode()) < most
     shutil.rmtree(tmp_path / "runs")
 
 
