@@ -10,6 +10,7 @@ from impls.interface.attention import Capabilities, Implementation
 from impls.interface.cost import compulsory_bytes
 from impls.interface.masking import causal_mask, nothing_attended, scale_or_default
 from impls.interface.problem import DTYPE_BYTES, Problem
+from impls.interface.sequences import bytes_of_each, each_alone
 from impls.interface.unfused import MATRIX_PASSES, SCORE_BYTES
 
 # 256 × 512 float32 scores are 512 KiB a head: they stay in the L2 cache of a server core.
@@ -168,6 +169,7 @@ chunked = Implementation(
     forward_with_lse=forward_with_lse,
     summary="online softmax over chunks of keys in plain PyTorch",
     capabilities=Capabilities(),
-    algorithmic_bytes=algorithmic_bytes,
-    scratch_bytes=scratch_bytes,
+    prepare_lengths=each_alone(forward),
+    algorithmic_bytes=bytes_of_each(algorithmic_bytes),
+    scratch_bytes=bytes_of_each(scratch_bytes),
 )

@@ -6,6 +6,13 @@ import torch
 
 from impls.interface.attention import Capabilities, Implementation
 from impls.interface.masking import causal_mask, dead_rows, scale_or_default
+from impls.interface.sequences import (
+    bytes_of_each,
+    bytes_when_padded,
+    each_alone,
+    padded,
+    scratch_when_padded,
+)
 from impls.interface.unfused import algorithmic_bytes, scratch_bytes
 
 
@@ -91,6 +98,16 @@ naive = Implementation(
     forward_with_lse=forward_with_lse,
     summary="the formula in PyTorch: the whole score matrix in memory",
     capabilities=Capabilities(),
-    algorithmic_bytes=algorithmic_bytes,
-    scratch_bytes=scratch_bytes,
+    prepare_lengths=each_alone(forward),
+    algorithmic_bytes=bytes_of_each(algorithmic_bytes),
+    scratch_bytes=bytes_of_each(scratch_bytes),
+)
+naive_padded = Implementation(
+    name="naive_padded",
+    forward=forward,
+    summary="the formula on sequences padded to the longest, the padding masked",
+    capabilities=Capabilities(dense=False),
+    prepare_lengths=padded(forward),
+    algorithmic_bytes=bytes_when_padded(algorithmic_bytes),
+    scratch_bytes=scratch_when_padded(scratch_bytes),
 )

@@ -19,6 +19,7 @@ from impls.interface.masking import (
     scale_or_default,
 )
 from impls.interface.problem import DTYPES, Problem
+from impls.interface.sequences import bytes_of_each, each_alone
 from impls.interface.unfused import algorithmic_bytes, scratch_bytes
 
 _FUSED = ("flash", "efficient", "cudnn")
@@ -264,6 +265,7 @@ def _pinned(kernel: str, summary: str, runs: tuple[str, ...], **declared: Any) -
         summary=summary,
         capabilities=Capabilities(**can),
         prepare=partial(_prepare, kernel),
+        prepare_lengths=each_alone(partial(_forward, kernel)),
         runs=runs,
         **declared,
     )
@@ -273,8 +275,8 @@ sdpa_math = _pinned(
     "math",
     "torch SDPA, its unfused path",
     ("_scaled_dot_product_attention_math",),
-    algorithmic_bytes=algorithmic_bytes,
-    scratch_bytes=scratch_bytes,
+    algorithmic_bytes=bytes_of_each(algorithmic_bytes),
+    scratch_bytes=bytes_of_each(scratch_bytes),
 )
 sdpa_flash = _pinned(
     "flash",

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from impls.interface.attention import Capabilities, Implementation, Unsupported
+from impls.interface.attention import Capabilities, Forward, Implementation, Unsupported
 from impls.interface.masking import additive, dead_rows, nothing_attended
 from impls.interface.problem import Problem
+from impls.interface.sequences import has_blind_queries
 
 _16_BIT = ("bfloat16", "float16")
-_SPLITK_SIZES = (16, 32, 64, 128, 256, 512)
+_SPLITK_SIZES, _MODULE = (16, 32, 64, 128, 256, 512), {"splitk": "triton_splitk"}
 # cutlass and flash take (B, T, H, d), BMHK. For grouped heads flash and splitk read one kv head
 # for its whole group from (B, T, H_kv, H / H_kv, d), BMGHK, where k and v are expanded for nothing;
 # cutlass would start one stream a group there, so its k and v are repeated, inside the clock.
@@ -150,6 +151,27 @@ def _bias(
     return padded.expand(B, H, T_q, T_kv)
 
 
+def bias_of_lengths(problem: Problem, device: str) -> Any:
+    """The sequences of a variable-length batch as an object of xformers, causal bottom-right."""
+    from xformers.ops.fmha.attn_bias import BlockDiagonalMask
+
+    T_q, T_kv = ([getattr(one, n) for one in problem.sequences] for n in ("T_q", "T_kv"))
+    blocks = BlockDiagonalMask.from_seqlens(T_q, T_kv, device=torch.device(device))
+    if problem.window is not None:
+        return blocks.make_local_attention_from_bottomright(problem.window)
+    return blocks.make_causal_from_bottomright() if problem.causal else blocks
+
+
+def _prepare_lengths(operator: str, problem: Problem, device: str) -> Forward:
+    bias = bias_of_lengths(problem, device)
+
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        out = _call(operator, *_laid_out(operator, q, k, v), bias, None, False)[0]
+        return out.reshape(1, out.shape[1], -1, v.shape[3]).transpose(1, 2)
+
+    return attention
+
+
 def _call(
     operator: str,
     q: torch.Tensor,
@@ -161,14 +183,13 @@ def _call(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     from xformers.ops import fmha
 
-    module = importlib.import_module(f"xformers.ops.fmha.{_MODULES[operator]}")
+    module = importlib.import_module(f"xformers.ops.fmha.{_MODULE.get(operator, operator)}")
     try:
         if with_lse:
             return fmha.memory_efficient_attention_forward_requires_grad(
                 q, k, v, bias, scale=scale, op=module.FwOp
             )
-        backward = getattr(module, "BwOp", None)
-        pinned = (module.FwOp, backward)
+        pinned = (module.FwOp, getattr(module, "BwOp", None))
         return fmha.memory_efficient_attention(q, k, v, bias, scale=scale, op=pinned), None
     except (ValueError, NotImplementedError) as error:
         # xformers says by these two that an operator refuses inputs; all else they say is a fault.
@@ -177,9 +198,6 @@ def _call(
             raise
         reasons = [line.strip() for line in text.splitlines()]
         raise Unsupported(f"{operator} refuses: {'; '.join(r for r in reasons if r)}") from error
-
-
-_MODULES = {"cutlass": "cutlass", "flash": "flash", "splitk": "triton_splitk"}
 
 
 def unavailable(device: str) -> list[str]:
@@ -220,7 +238,7 @@ def _import_quietly() -> bool:
 
 def _further(operator: str, problem: Problem, device: str, needs: frozenset[str]) -> list[str]:
     """What an operator lacks, as its class in xformers.ops.fmha declares it (0.0.35)."""
-    reasons = []
+    reasons = ["a query sees no key"] if problem.lengths and has_blind_queries(problem) else []
     capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else None
     if capability is not None:
         found = ".".join(map(str, capability))
@@ -248,6 +266,7 @@ def _pinned(operator: str, summary: str, runs: tuple[str, ...], **can: Any) -> I
         forward_with_lse=partial(_forward_with_lse, operator),
         summary=summary,
         capabilities=Capabilities(devices=("cuda",), further=partial(_further, operator), **can),
+        prepare_lengths=None if operator == "splitk" else partial(_prepare_lengths, operator),
         runs=runs,
         unavailable=unavailable,
         library="xformers",

@@ -210,7 +210,7 @@ def test_cache_bytes_scale_with_everything_but_query_heads():
 
 
 def test_docstring_examples_hold():
-    assert doctest.testmod(cost_module) == doctest.TestResults(0, 10)
+    assert doctest.testmod(cost_module) == doctest.TestResults(0, 11)
 
 
 def test_counting_does_not_need_torch():

@@ -73,7 +73,7 @@ def zipf(count: int, total: int, exponent: float = 1.0) -> tuple[int, ...]:
 
 
 def check_lengths(given: Mapping[str, Any]) -> None:
-    """Refuse lengths that do not fit each other or the sizes beside them, where these are there.
+    """Refuse lengths that fit neither each other nor the sizes that are given beside them.
 
     Raises:
         ValueError: the message says what was given and what would do.

@@ -25,7 +25,7 @@ def offsets(lengths: tuple[int, ...], device: torch.device | str) -> torch.Tenso
 
 
 def seen_keys(problem: Problem, device: torch.device | str) -> tuple[torch.Tensor, torch.Tensor]:
-    """The keys that each query of the joined tensors sees: the first, and the one past the last.
+    """The keys that each query of the joined tensors sees: the first, and past the last.
 
     Both int64, (Σ T_q,). What a query sees is one run of keys: its sequence's, causal up to its own
     place counted from the sequence's end, of those the last `window`. None where first ≥ stop.
@@ -69,7 +69,7 @@ def each_alone(forward: Callable[..., torch.Tensor]) -> PrepareLengths:
 
 
 def padded(forward: Callable[..., torch.Tensor]) -> PrepareLengths:
-    """A `prepare_lengths` that pads every sequence to the longest, for one call of a dense forward.
+    """A `prepare_lengths` that pads all to the longest, for one call of a dense forward.
 
     Zeros are added at the end of each and masked, and what is computed for them is dropped. The
     mask is made outside the clock; padding and dropping, which copy each tensor once, are inside.
@@ -92,7 +92,7 @@ def padded(forward: Callable[..., torch.Tensor]) -> PrepareLengths:
 
 
 def padding_mask(problem: Problem, device: torch.device | str) -> torch.Tensor | None:
-    """Which keys may be attended once each sequence is padded at its end; None: causal says it all.
+    """Which keys may be attended where sequences end in padding; None: causal says it all.
 
     Bool, (B, 1, 1, T_kv) where all queries of a sequence see alike, else (B, 1, T_q, T_kv). Where
     T_q = T_kv, what was added comes after every query whose result is wanted.
@@ -106,6 +106,14 @@ def padding_mask(problem: Problem, device: torch.device | str) -> torch.Tensor |
     for into, one in zip(mask, problem.sequences, strict=True):
         into[0, : one.T_q, : one.T_kv] = causal_mask(one.T_q, one.T_kv, one.window, device)
     return mask
+
+
+def has_blind_queries(problem: Problem) -> bool:
+    """Whether a query sees no key: its sequence has none, or causal begins after it."""
+    return any(
+        one.T_q > one.T_kv if one.causal else one.T_q > 0 and one.T_kv == 0
+        for one in problem.sequences
+    )
 
 
 def padded_problem(problem: Problem) -> Problem:

@@ -45,12 +45,20 @@ def supports(implementation: Implementation, device: str) -> list[str]:
             ("window", plain.with_(causal=True, window=4)),
             ("GQA", plain.with_(H_kv=1)),
             ("d_v ≠ d_h", plain.with_(d_v=32)),
+            *_with_lengths(plain),
         )
         if has(changed)
     ]
     words += [f"d_h ≤ {can.max_d_h}"] if can.max_d_h is not None else []
     words += [f"d_h % {can.d_h_multiple_of} = 0"] if can.d_h_multiple_of > 1 else []
     return words
+
+
+def _with_lengths(plain: Problem) -> list[tuple[str, Problem]]:
+    if plain.operator != SOFTMAX:
+        return []
+    lengths = Problem.of_lengths((16, 8), H=plain.H, d_h=plain.d_h, dtype=plain.dtype)
+    return [("variable lengths", lengths)]
 
 
 def print_implementations(
@@ -61,6 +69,8 @@ def print_implementations(
     table.add_column("implementation", no_wrap=True)
     table.add_column("here")
     table.add_column("version")
+    # What is to be typed is never cut.
+    # What is to be typed is never cut.
     # What is to be typed is never cut.
     table.add_column("supports, or why it is not available", ratio=1, overflow="fold")
     for implementation, version, reasons in rows:
