@@ -247,7 +247,7 @@ def test_figures_link_to_their_full_size(default_page):
 @pytest.mark.parametrize(
     ("masks", "dtypes", "most"),
     [
-        ((False,), ("float32",), 470_000),
+        ((False,), ("float32",), 400_000),
         pytest.param((False, True), ("float32", "bfloat16"), 1_000_000, marks=pytest.mark.slow),
     ],
 )
@@ -268,8 +268,9 @@ def test_the_page_stays_below_a_megabyte_at_500_cells(tmp_path, masks, dtypes, m
     run = load_run(write_run(tmp_path / "runs", records=records))
     assert len(run.cells) == 132 * len(masks) * len(dtypes)
     drawn = [f for m in figure_modules() if (f := render(m, run, with_png=False)) is not None]
-    text = page(run, drawn, ratio_figures(run))
-    assert text.count(" data-follows=") == 11
+    is_whole = most == 1_000_000
+    text = page(run, drawn, ratio_figures(run) if is_whole else None)
+    assert text.count(" data-follows=") == 11 * is_whole
     assert most / 3 < len(text.encode()) < most
     shutil.rmtree(tmp_path / "runs")
 

