@@ -18,7 +18,8 @@ from reports.figures import drawing_rules
 from reports.history import trend
 from reports.history.trends import machine_of
 from reports.style import quantity
-from results.store import list_runs, load_run
+from results.store import list_runs
+from results.timed_runs import timed_runs
 from tests.fake_cells import cell
 from tests.fake_launches import NAMES, noisy, write_side
 from tests.fake_run import write_run
@@ -86,8 +87,7 @@ def test_it_opens_offline_and_stands_without_scripts(nights, called):
 
 
 def machine(store, wanted=lambda name: True):
-    runs = [load_run(summary.path) for summary in list_runs(store)]
-    return machine_of(runs, "cpu-0123456789ab", wanted)
+    return machine_of(timed_runs(store, list_runs(store), wanted), "cpu-0123456789ab")
 
 
 def test_levels_are_medians_between_changes_and_the_change_lies_between_two_runs(nights):
