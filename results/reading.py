@@ -19,7 +19,7 @@ from impls.interface.problem import Problem
 
 Record = TypeVar("Record")
 Reader = Callable[[Any], Any]
-# No size of a problem is as large as that, and floating-point arithmetic with it is safe.
+# Nothing that is counted is as many as that, and floating-point arithmetic with it is safe.
 _LARGEST = 2**63
 
 
@@ -181,7 +181,7 @@ def _read_int(value: Any) -> int:
     if type(value) is int and -_LARGEST < value < _LARGEST:
         return value
     number = _number(int, value)
-    if number != int(number):
+    if number != int(number) or abs(number) >= _LARGEST:
         raise _mismatch(_name(int), value)
     return int(number)
 

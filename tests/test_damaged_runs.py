@@ -86,6 +86,7 @@ def strict(text: str) -> Any:
 @example(("cells.jsonl", [17, 0], 5e-324)).via("median_s")
 @example(("cells.jsonl", [17, 0], 1e308))
 @example(("cells.jsonl", [17, 2], -1)).via("q1_s")
+@example(("cells.jsonl", [18, 1], 1e308)).via("counts.flop")
 @example(("running.json", [5], "no problem"))
 @example(("running.json", [6], 10**30)).via("pid")
 def test_no_value_in_a_file_of_a_run_is_a_traceback(damage):
