@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -76,21 +77,8 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-@settings(max_examples=60)
-@given(damages())
-@example(("run.json", [10, 0], INFINITE)).via("the environment may hold anything")
-@example(("run.json", [1], "\ud800"))
-@example(("cells.jsonl", [3, 1], 10**400)).via("T_q")
-@example(("cells.jsonl", [3, 8], [])).via("causal")
-@example(("cells.jsonl", [12], 10**400)).via("elapsed_s")
-@example(("cells.jsonl", [17, 0], 5e-324)).via("median_s")
-@example(("cells.jsonl", [17, 0], 1e308))
-@example(("cells.jsonl", [17, 2], -1)).via("q1_s")
-@example(("cells.jsonl", [18, 1], 1e308)).via("counts.flop")
-@example(("running.json", [5], "no problem"))
-@example(("running.json", [6], 10**30)).via("pid")
-def test_no_value_in_a_file_of_a_run_is_a_traceback(damage):
-    file, way, nasty = damage
+def all_answer_with_a_value(file: str, way: list[int], nasty: Any) -> None:
+    """Every command of a store where a run has this value there."""
     with TemporaryDirectory() as folder:
         store = Path(folder)
         path = run_in(store)
@@ -110,17 +98,43 @@ def test_no_value_in_a_file_of_a_run_is_a_traceback(damage):
             assert "chunked" in [one.implementation for one in load_run(path).cells]
 
 
+@settings(max_examples=8)
+@given(damages())
+@example(("run.json", [10, 0], INFINITE)).via("the environment may hold anything")
+@example(("run.json", [1], "\ud800"))
+@example(("cells.jsonl", [3, 1], 10**400)).via("T_q")
+@example(("cells.jsonl", [3, 8], [])).via("causal")
+@example(("cells.jsonl", [12], 10**400)).via("elapsed_s")
+@example(("cells.jsonl", [17, 0], 5e-324)).via("median_s")
+@example(("cells.jsonl", [17, 0], 1e308))
+@example(("cells.jsonl", [17, 2], -1)).via("q1_s")
+@example(("cells.jsonl", [18, 1], 1e308)).via("counts.flop")
+@example(("running.json", [5], "no problem"))
+@example(("running.json", [6], 10**30)).via("pid")
+def test_no_value_in_a_file_of_a_run_is_a_traceback(damage):
+    all_answer_with_a_value(*damage)
+
+
+@pytest.mark.slow
+@settings(max_examples=500)
+@given(damages())
+def test_none_of_many_values_is_a_traceback(damage):
+    all_answer_with_a_value(*damage)
+
+
 BYTES = [b"\xff\xfe", b"\x00" * 300, b"\xef\xbb\xbf", b"\r\n", b"}" * 50, b"[" * 100_000, b""]
 
 
-@settings(max_examples=40)
-@given(
+CUTS = st.tuples(
     st.sampled_from(["run.json", "cells.jsonl", "running.json"]),
     st.floats(0, 1),
     st.sampled_from(BYTES),
     st.integers(0, 60),
 )
-def test_no_bytes_in_a_file_of_a_run_are_a_traceback(file, where, given_bytes, lost):
+
+
+def all_answer_with_bytes(file: str, where: float, given_bytes: bytes, lost: int) -> None:
+    """Every command of a store where a run has these bytes there, in place of some."""
     with TemporaryDirectory() as folder:
         store = Path(folder)
         path = run_in(store)
@@ -132,3 +146,16 @@ def test_no_bytes_in_a_file_of_a_run_are_a_traceback(file, where, given_bytes, l
             code, _ = ends(*command, "--store", folder)
             assert code in CODES, command
         assert good.name in [summary.name for summary in list_runs(store)]
+
+
+@settings(max_examples=8)
+@given(CUTS)
+def test_no_bytes_in_a_file_of_a_run_are_a_traceback(cut):
+    all_answer_with_bytes(*cut)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(CUTS)
+def test_none_of_many_cuts_is_a_traceback(cut):
+    all_answer_with_bytes(*cut)

@@ -128,9 +128,8 @@ def step(where: Path, what: str, which: int, serial: int) -> None:
         (run / "run.json").write_bytes(b'{"schema": 1, \xff')
 
 
-@settings(max_examples=25)
-@given(STEPS)
-def test_the_index_and_the_runs_say_the_same_whatever_is_done_to_the_runs(steps):
+def compare_after(steps: list[tuple[str, int, bool]]) -> None:
+    """Do these things to a store and ask for everything with its index and without."""
     with TemporaryDirectory() as folder:
         where = Path(folder)
         fill(where, 3)
@@ -143,6 +142,19 @@ def test_the_index_and_the_runs_say_the_same_whatever_is_done_to_the_runs(steps)
         settle()
         assert everything(where) == directly(where)
         assert everything(where) == directly(where)
+
+
+@settings(max_examples=8)
+@given(STEPS)
+def test_the_index_and_the_runs_say_the_same_whatever_is_done_to_the_runs(steps):
+    compare_after(steps)
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(STEPS)
+def test_the_index_and_the_runs_say_the_same_whatever_is_done_often(steps):
+    compare_after(steps)
 
 
 def test_what_other_code_kept_says_nothing(tmp_path, monkeypatch):
