@@ -76,9 +76,16 @@ def test_a_program_that_cannot_be_found_does_not_stop_the_next(tmp_path):
 
 
 def test_a_wrong_result_is_told_by_the_exit_code_whatever_else_failed(tmp_path):
-    day, _ = day_of(tmp_path, RAISES, "raise SystemExit(3)", wrong=(3,))
+    day, _ = day_of(tmp_path, RAISES, "print('{}'); raise SystemExit(3)", wrong=(3,))
     assert day.run() == 1
     assert statuses(tmp_path) == ["failed", "wrong"]
+
+
+def test_what_raises_is_not_taken_for_a_wrong_result(tmp_path):
+    """Python's exit code of an exception, 1, is that of a wrong result: but there is none."""
+    day, _ = day_of(tmp_path, RAISES, SAYS, wrong=(1,))
+    assert day.run() == 5
+    assert statuses(tmp_path) == ["failed", "done"]
 
 
 @pytest.mark.parametrize("program", [SLEEPS, DEAF])
@@ -166,6 +173,16 @@ def test_the_seven_phases_fit_and_come_in_the_order_of_their_worth(tmp_path, dev
     assert shares[:5] == [10, 20, 30, 90, 240]
     assert sum(shares) < 60 * MINUTES
     assert 60 * DRY_MINUTES < 240
+
+
+def test_a_brief_dry_day_goes_through_all_phases_with_one_implementation(tmp_path):
+    brief, whole = (phases(Form(tmp_path, "cpu", minutes)) for minutes in (1, DRY_MINUTES))
+    assert [phase.name for phase in brief] == [phase.name for phase in whole]
+    words = [word for phase in brief for step in phase.steps for word in step.command]
+    assert "naive" in words and "chunked" not in words and "decode" not in words
+    # A minute on a GPU is a minute of all of it.
+    gpu = [w for p in phases(Form(tmp_path, "cuda", 1)) for s in p.steps for w in s.command]
+    assert {"decode", "models"} <= {*gpu} and "naive" not in gpu
 
 
 def test_a_day_names_each_device_it_measures_on(tmp_path):

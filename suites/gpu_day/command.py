@@ -28,7 +28,8 @@ _EPILOG = f"""examples:
 Seven phases, the most valuable first, each on disk before the next: environment, clock, ceilings,
 conformance, sweep, bounds, report. None may take another's time, and one that fails stops none.
 --minutes (default {MINUTES:g}) scales them all; --dry (default {DRY_MINUTES:g}) goes through them
-on a CPU with small sizes, and says of what only a GPU has "not measured: no GPU".
+on a CPU with small sizes, and says of what only a GPU has "not measured: no GPU"; in a minute or
+less with one implementation and one sweep.
 
 exit codes: 0 all phases came to their end, 1 a result was wrong, 2 usage, 5 a phase failed or was
 cut short, 130 Ctrl-C, 143 SIGTERM. Whatever the code, what is finished is kept: `python -m suites

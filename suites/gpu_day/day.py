@@ -102,7 +102,7 @@ class Day:
                 "code": ended.code,
                 "result": str(out.relative_to(self.form.folder)),
                 "log": str(log.relative_to(self.form.folder)),
-                **_verdict(step, ended, _text(log)),
+                **_verdict(step, ended, _text(log), has_result=out.stat().st_size > 0),
                 **_said(out),
             }
         self.record["phases"][number]["steps"].append(told)
@@ -140,8 +140,12 @@ class Day:
             timer.cancel()
 
 
-def _verdict(step: Step, ended: child.Ended, log: str) -> dict[str, Any]:
-    """The status of a step that was run, and the reason where it is not "done"."""
+def _verdict(step: Step, ended: child.Ended, log: str, *, has_result: bool) -> dict[str, Any]:
+    """The status of a step that was run, and the reason where it is not "done".
+
+    Python ends with 1 where something raised, as a command does where a result is wrong: but then
+    there is a result.
+    """
     if ended.is_out_of_time:
         if step.is_open_ended:
             return {"status": "stopped", "reason": "its time was over; what it finished is kept"}
@@ -149,7 +153,7 @@ def _verdict(step: Step, ended: child.Ended, log: str) -> dict[str, Any]:
     if ended.code in step.fine:
         return {"status": "done"}
     words = " / ".join(last_words(log)[-2:]) or "it said nothing"
-    if ended.code in step.wrong:
+    if ended.code in step.wrong and has_result:
         return {"status": "wrong", "reason": words}
     return {"status": "failed", "reason": f"exit code {ended.code}: {words}"}
 

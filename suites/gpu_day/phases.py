@@ -7,11 +7,14 @@ from pathlib import Path
 
 MINUTES = 8.0
 """A lent device is held for 15; what goes wrong the first time has to fit too."""
-DRY_MINUTES = 3.75
+DRY_MINUTES, BRIEF_MINUTES = 3.75, 1.0
+"""A dry day of no more than `BRIEF_MINUTES` has one implementation and one sweep."""
 PLANNED_SHARE = 0.65
 """Of the sweep's time is planned with cells; the rest starts, tries, compiles and checks."""
 
 _SWEEPS, _MODELS = ("sequence_length", "decode", "backward", "heads"), ("models",)
+_ENOUGH_TO_SEE_S = 1.5
+"""Of the conformance of one implementation on a CPU, which is proven elsewhere."""
 _IN_SHORT = ("naive", "chunked", "sdpa_flash")
 _PAIR_OF_CPU, _PAIR_OF_GPU = ("naive", "sdpa_flash"), ("sdpa_flash", "triton_flash")
 
@@ -62,6 +65,16 @@ class Form:
         return self.device == "cpu"
 
     @property
+    def is_brief(self) -> bool:
+        """As little as goes through every phase."""
+        return self.is_dry and self.minutes <= BRIEF_MINUTES
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The implementations that are checked and measured; none named are all."""
+        return () if not self.is_dry else _IN_SHORT[: 1 if self.is_brief else None]
+
+    @property
     def scale(self) -> float:
         """How much longer than a day of `MINUTES` it is."""
         return self.minutes / MINUTES
@@ -110,13 +123,18 @@ def _ceilings(form: Form) -> tuple[Step, ...]:
 
 def _conformance(form: Form) -> tuple[Step, ...]:
     share_s = 90.0
-    command = [*_own("conformance_sample"), *(_IN_SHORT if form.is_dry else ())]
+    command = [*_own("conformance_sample"), *form.names]
     command += ["--device", form.device, "--out", str(form.folder / "conformance")]
-    command += ["--seconds", f"{0.8 * share_s * form.scale:.1f}"]
+    seconds = 0.8 * share_s * form.scale
+    if form.is_dry:
+        seconds = min(seconds, _ENOUGH_TO_SEE_S * len(form.names))
+    command += ["--seconds", f"{seconds:.1f}"]
     return (Step("conformance", tuple(command), share_s, wrong=(1,), is_open_ended=True),)
 
 
 def _sweep(form: Form) -> tuple[Step, ...]:
+    if form.is_brief:
+        return (_measured("run", _SWEEPS[:1], form.runs, 240.0, form),)
     return (
         _measured("run", _SWEEPS, form.runs, 180.0, form),
         _measured("models", _MODELS, form.models, 60.0, form),
@@ -127,11 +145,11 @@ def _measured(name: str, sweeps: tuple[str, ...], store: Path, share_s: float, f
     planned_s = PLANNED_SHARE * share_s * form.scale
     if form.is_dry:
         # A CPU is here to show that it works: a few cells of each sweep.
-        planned_s = min(8.0, planned_s / 4)
+        planned_s = 1.0 if form.is_brief else min(8.0, planned_s / 4)
     command = ["-m", "suites", "run", *sweeps, "--device", form.device, "--store", str(store)]
     command += ["--budget", "default", "--seconds", f"{planned_s:.1f}", "--once", "--json-lines"]
     command += ["--cell-limit", f"{max(5.0, 30 * form.scale):.0f}"]
-    command += ["--impl", ",".join(_IN_SHORT), "--dtype", "float32"] if form.is_dry else []
+    command += ["--impl", ",".join(form.names), "--dtype", "float32"] if form.is_dry else []
     return Step(name, tuple(command), share_s, wrong=(1,), is_open_ended=True)
 
 
@@ -164,7 +182,8 @@ def _twice(form: Form) -> list[str]:
 
 
 def _report(form: Form) -> tuple[Step, ...]:
-    return (_page("report", form.runs, form), _page("models", form.models, form))
+    page = _page("report", form.runs, form)
+    return (page,) if form.is_brief else (page, _page("models", form.models, form))
 
 
 def _page(name: str, store: Path, form: Form) -> Step:
