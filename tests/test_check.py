@@ -43,6 +43,20 @@ def test_nothing_compared_is_a_failure():
     assert found.reasons == ("nothing compared",)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_zeros_are_wrong_however_small_the_right_output_is(dtype):
+    """KernelBench#165: below a fixed tolerance a kernel that does nothing is right."""
+    problem = Problem.parse(f"T_q=2,T_kv=65536,H=1,d_h=4,{dtype}")
+    inputs = make_inputs(problem, "cpu")
+    inputs.q.mul_(1e-3)
+    found = check_output(
+        torch.zeros_like(inputs.q), None, None, reference(inputs, problem, gradients=False)
+    )
+    assert not found.ok and "off by" in found.reasons[0]
+    value = found.outputs["out"]
+    assert value.max_error is not None and value.max_error < 0.02, "it is that small"
+
+
 def test_shapes_must_be_the_same():
     assert not compare(torch.zeros(2, 3), torch.zeros(3, 2), INF).ok
 

@@ -155,6 +155,15 @@ def test_block_mask_equals_the_one_torch_evaluates(T_q, T_kv, window):
     assert ours.seq_lengths == torchs.seq_lengths == (T_q, T_kv)
 
 
+@pytest.mark.parametrize("T", [128, 130, 512])
+def test_a_block_mask_of_another_length_is_refused(T):
+    """Case C05, pytorch PR#141625: it was silently taken for the length at hand."""
+    long = Problem.parse("B=1,T=1024,H=1,d_h=16,causal")
+    q, k, v = problem_qkv(long.with_(T_q=T, T_kv=T))
+    with torch.no_grad(), pytest.raises(Exception, match=r"(?s)block_mask.*1024"):
+        flex.prepare(long, "cpu")(q, k, v)  # type: ignore[misc]  # it has one
+
+
 def test_flex_declares_what_it_lacks_on_cpu():
     """Case D06: told before, and not by a traceback of Inductor's."""
     problem = Problem.parse("B=1,T=8,H=1,d_h=16")

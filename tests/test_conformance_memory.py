@@ -139,3 +139,52 @@ def test_what_is_wrong_beyond_a_length_alone_is_wrong(which, longest):
         return out.masked_fill(is_spoiled[:, None], 0.0)
 
     assert wrong_of(forward, LONG)
+
+
+class InOrder(torch.autograd.Function):
+    """Its backward reads the gradient as it lies in memory, taken for contiguous."""
+
+    @staticmethod
+    def forward(ctx, out):
+        return out.clone()
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        (given,) = gradients
+        room = given.untyped_storage().nbytes() // given.element_size()
+        read = torch.zeros(given.numel())
+        read[:room] = given.as_strided((room,), (1,), 0)
+        return read.view(given.shape)
+
+
+def test_a_gradient_that_is_taken_for_contiguous_is_wrong():
+    """flash-attention#355, xformers#282: `out.sum()` sends one number, with strides of 0."""
+
+    def forward(q, k, v, **arguments):
+        return InOrder.apply(right(q, k, v, **arguments))
+
+    matrix = [case for case in cases() if case.subject == "strides"]
+    found = conformance(Implementation("in order", forward, ""), "cpu", matrix=matrix)
+    wrong = [o for o in found.of("wrong") if o.case.startswith("strides")]
+    assert {o.case.split(", ")[-1] for o in wrong} == {"gradient of a sum", "gradient turned"}
+    assert {o.ask for o in wrong} == {"gradients"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_denominator_that_is_summed_in_16_bits_is_wrong(dtype):
+    """Of ones the sum stays at 2048, or at 256 (tract PR#2586, candle#3727)."""
+
+    def forward(q, k, v, causal=False, **arguments):
+        out = right(q, k, v, causal=causal, **arguments)
+        if q.dtype != dtype or q.requires_grad:
+            return out
+        groups = q.shape[1] // k.shape[1]
+        scores = q.float() @ k.float().repeat_interleave(groups, 1).mT / q.shape[-1] ** 0.5
+        terms = torch.exp(scores - scores.amax(-1, keepdim=True)).to(dtype)
+        summed = torch.zeros_like(terms[..., 0])
+        for j in range(terms.shape[-1]):
+            summed += terms[..., j]
+        return out * (terms.sum(-1, dtype=torch.float32) / summed)[..., None].to(dtype)
+
+    wrong = wrong_of(forward, LONG)
+    assert wrong and all(str(dtype).removeprefix("torch.") in o.case for o in wrong)

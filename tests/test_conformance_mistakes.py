@@ -14,7 +14,7 @@ from impls.interface.conformance import conformance
 from impls.interface.conformance_cases import cases
 from tests.test_conformance import attention, planted
 
-SUBJECTS = ("window", "mask", "scale", "softcap", "causal T_q ≠ T_kv", "grouped heads")
+SUBJECTS = ("window", "mask", "scale", "softcap", "causal T_q ≠ T_kv", "grouped heads", "layout")
 MATRIX = [case for case in cases() if case.subject in SUBJECTS]
 FORWARD = Capabilities(passes=("forward",))
 KERNELS = """
@@ -99,6 +99,26 @@ def deaf(word):
     return Implementation("deaf", forward, "", FORWARD)
 
 
+def counting_keys_before(more):
+    """FlashAttention's window_size counts the keys before the query's own."""
+
+    def forward(q, k, v, window=None, **arguments):
+        window = None if window is None else window + more
+        return attention(q, k, v, window=window, **arguments)[0]
+
+    return Implementation("counting", forward, "", FORWARD)
+
+
+def of_tokens_first():
+    """As flash_attn_func takes them, (B, T, H, d), given (B, H, T, d)."""
+
+    def forward(q, k, v, **arguments):
+        turned = (tensor.transpose(1, 2) for tensor in (q, k, v))
+        return attention(*turned, **arguments)[0].transpose(1, 2)
+
+    return Implementation("tokens first", forward, "", FORWARD)
+
+
 def inverted(word):
     return planted(FORWARD, **{word: True})
 
@@ -110,11 +130,15 @@ def inverted(word):
         (deaf("mask"), "mask", "it ignores the mask"),
         (deaf("scale"), "scale", "it ignores the scale"),
         (deaf("softcap"), "softcap", "it ignores the softcap"),
+        (counting_keys_before(1), "window", "its window is one key wider than asked"),
+        (counting_keys_before(-1), "window", "its window is one key narrower than asked"),
+        (of_tokens_first(), "layout", "it takes (B, T, H, d) where (B, H, T, d) is wanted"),
         (inverted("inverted_mask"), "mask", "its mask is inverted; True is wanted where"),
         (inverted("tiled_heads"), "grouped heads", "its query head h reads kv head h % H_kv; "),
     ],
 )
 def test_the_usual_mistakes_are_told(implementation, subject, sentence):
+    """Of windows transformers#39408; of the order of dimensions xformers#932."""
     found = conformance(implementation, "cpu", matrix=MATRIX)
     assert any(
         o.case.startswith(f"{subject}: ") and o.reasons[0].startswith(sentence)

@@ -96,3 +96,12 @@ def test_what_repeats_stands_in_the_table_and_beside_the_points(
 def test_a_table_of_forwards_alone_has_no_column_of_dashes(run_directory):
     run = load_run(run_directory(records=[cell("a", PROBLEM, 0.1)]))
     assert "repeats" not in columns(run) and "repeats" not in terminal(run)
+
+
+def test_dropout_that_is_left_on_is_wrong():
+    """Case D02, pytorch#124464: a function has no eval(), and SDPA drops whenever it is told to."""
+    dropping = fake(
+        lambda q, k, v, **a: torch.nn.functional.dropout(NAIVE.forward(q, k, v, **a), 0.1)
+    )
+    found = measure_cell(cell_of(dropping), CONDITIONS, SubjectMemory())
+    assert found["status"] == "wrong" and found["reasons"][0].startswith("out: off by")

@@ -54,15 +54,29 @@ def _triggers() -> dict[str, Callable[[], torch.Tensor]]:
 
 @pytest.mark.parametrize("trigger", _triggers())
 def test_a_call_that_leaves_the_fused_kernel_is_recorded_as_math(trigger):
-    """Cases F01 and G04, unsloth#8225: such rows were published as "flash"."""
+    """Case F01, unsloth#8225: such rows were published as "flash"."""
     found = executed(_triggers()[trigger])
     assert "aten::_scaled_dot_product_attention_math" in found.ran
     assert not found.contains(["_scaled_dot_product_flash_attention"])
 
 
 def test_one_kv_head_with_the_flag_stays_fused(q):
+    """Case G04, pytorch PR#191085: the same values, by another kernel."""
+    with_flag = scaled_dot_product_attention(q, q[:, :1], q[:, :1], enable_gqa=True)
+    without = scaled_dot_product_attention(q.double(), q[:, :1].double(), q[:, :1].double())
+    torch.testing.assert_close(with_flag.double(), without, atol=1e-6, rtol=1e-5)
     found = executed(lambda: scaled_dot_product_attention(q, q[:, :1], q[:, :1], enable_gqa=True))
     assert found.ran[0] == "aten::_scaled_dot_product_flash_attention_for_cpu"
+
+
+def test_what_compiled_code_ran_is_read_and_not_predicted(q):
+    """Case F06, pytorch#113524: torch's own prediction was another kernel than the one that ran."""
+    compiled = torch.compile(
+        lambda q: scaled_dot_product_attention(q, q, q, dropout_p=0.1), backend="eager"
+    )
+    found = executed(lambda: compiled(q))
+    assert "aten::_scaled_dot_product_attention_math" in found.ran
+    assert not found.contains(["_scaled_dot_product_flash_attention"])
 
 
 def test_the_backward_operator_is_named(q):

@@ -119,6 +119,18 @@ def _slice_of_a_nan_cache(inputs: Inputs) -> Inputs:
     return replace(inputs, k=cached(inputs.k), v=cached(inputs.v))
 
 
+def _gradient_of_a_sum(inputs: Inputs) -> Inputs:
+    """The gradient that `out.sum()` sends: one number of storage, all strides 0."""
+    one = inputs.d_out.new_ones(())
+    return replace(inputs, d_out=one.expand(inputs.d_out.shape))
+
+
+def _gradient_turned(inputs: Inputs) -> Inputs:
+    """The gradient lies as no output does: (B, d, T, H)."""
+    turned = inputs.d_out.permute(0, 3, 2, 1).contiguous()
+    return replace(inputs, d_out=turned.permute(0, 3, 2, 1))
+
+
 VALUES: dict[str, Callable[[Inputs], Inputs]] = {
     "normal": _as_they_are,
     "other seed": _as_they_are,
@@ -135,6 +147,8 @@ VALUES: dict[str, Callable[[Inputs], Inputs]] = {
     "every second element": _every_second,
     "transposed storage": _transposed_storage,
     "slice of a NaN cache": _slice_of_a_nan_cache,
+    "gradient of a sum": _gradient_of_a_sum,
+    "gradient turned": _gradient_turned,
 }
 
 
