@@ -220,9 +220,9 @@
       value.textContent = text;
       list.append(name, value);
     });
-    const own = document.createElement("p");
-    own.textContent = words.get(mark) ?? "";
-    tip.replaceChildren(...(own.textContent ? [own, list] : [list]));
+    const said = document.createElement("p");
+    said.textContent = words.get(mark) ?? "";
+    tip.replaceChildren(...(said.textContent ? [said, list] : [list]));
     tip.hidden = false;
     const at = mark.getBoundingClientRect(), own = tip.getBoundingClientRect();
     const right = document.documentElement.clientWidth - own.width - 4;

@@ -29,8 +29,9 @@ _OWN_LOOKS = (
     *("sdpa_cudnn", "sdpa_efficient", "triton_flash_hopper", "xformers_flash", "xformers_cutlass"),
     *("openvino_sdpa", "onnxruntime", "xformers_splitk"),
 )
-# Grouped decoding is for a CPU, where no Triton kernel is timed.
+# Grouped decoding is for a CPU, where no Triton kernel is timed; the first of two keeps the slot.
 _SLOTS = {name: slot for slot, name in enumerate(_OWN_LOOKS)} | {"grouped_decode": 2}
+_RANKS = {name: rank for rank, name in enumerate(_SLOTS)}
 
 GREY = "#5A5A5A"
 PALE = "#9A9A9A"
@@ -77,7 +78,7 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     """
     taken: set[int] = set()
     found: dict[str, Look] = {}
-    for name in sorted(set(names), key=lambda n: (n not in _SLOTS, n)):
+    for name in sorted(set(names), key=lambda n: (_RANKS.get(n, len(_RANKS)), n)):
         slot = next(slot for slot in _preferred(name) if slot not in taken)
         taken.add(slot)
         found[name] = _look(slot)

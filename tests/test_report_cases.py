@@ -176,6 +176,8 @@ def test_an_implementation_looks_the_same_on_every_page_and_in_every_figure(run_
     """Colours by place in a list: another page, another colour."""
     many = ("naive", "sdpa_flash", "sdpa_math", "compiled_naive", "flex", "grouped_decode", "xyz")
     everywhere = [looks(some) for n in range(1, 8) for some in itertools.combinations(many, n)]
+    both, alone = looks(("grouped_decode", "triton_flash")), looks(["triton_flash"])
+    assert both["triton_flash"] == alone["triton_flash"]
     for name in many[:-1]:
         assert len({found[name] for found in everywhere if name in found}) == 1, name
     run = run_of(sweep(names=many, lengths=(512, 1024, 2048)))

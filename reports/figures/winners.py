@@ -29,7 +29,7 @@ from results.schema import Cell
 
 TITLE = "Who wins where"
 ABOUT = "winner"
-BOX, TALL, LEFT, HEAD, FOOT, GAP = 1.06, 0.52, 0.8, 0.4, 0.6, 0.35  # inches
+BOX, TALL, LEFT, HEAD, FOOT, GAP = 1.16, 0.52, 0.8, 0.4, 0.6, 0.35  # inches
 ACROSS = 12.5
 LETTER = 0.08  # of a title
 _CLEAR = 1.03  # below this nobody is called a winner
@@ -161,11 +161,11 @@ def _draw_box(axes: Axes, x: int, y: int, contest: Contest, look: dict[str, Look
     box.set(linewidth=0, alpha=min(1.0, 0.12 + 0.25 * ((margin or 1.0) - 1.0)) if is_won else 1.0)
     box.set_gid(mark_of(first.cell, first.suite, first.series))
     axes.add_patch(box)
-    name = _short(first.implementation, 13)
+    name = _short(first.implementation, 14)
     words = (
         "alone"
         if margin is None
-        else f"{margin:.2f} × {_short(contest.cells[1].implementation, 10)}"
+        else f"{margin:.2f} × {_short(contest.cells[1].implementation, 12)}"
     )
     if not is_won and margin is not None:
         name, words = "level", f"within {100 * (_CLEAR - 1):.0f} %"
@@ -176,7 +176,11 @@ def _draw_box(axes: Axes, x: int, y: int, contest: Contest, look: dict[str, Look
 
 
 def _short(name: str, longest: int) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
+    """The name, or its start and its end: names of one family differ there."""
+    if len(name) <= longest:
+        return name
+    end = longest // 2
+    return f"{name[: longest - 1 - end]}…{name[-end:]}"
 
 
 def _notes(run: Run) -> list[str]:
