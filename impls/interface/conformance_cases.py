@@ -50,7 +50,6 @@ CORE_PROBLEMS = (
     "B=2,T=63,H=6,H_kv=2,d_h=32",
     "T=65,H=2,d_h=64,causal,window=17,bfloat16",
     "B=2,T=17,H=3,d_h=80,bthd",
-    "lengths=33+1+65,H=2,d_h=64,causal",
 )
 CORE_VALUES = (
     "normal",
@@ -73,7 +72,7 @@ D_H = (1, 7, 8, 31, 40, 64, 72, 80, 96, 128, 192, 256)
 
 def cases() -> list[Case]:
     """The whole matrix, cases of one problem next to one another."""
-    return [*_core(), *_sizes(), *_long(), *_masking(), *_numbers(), *_memory(), *_lengths()]
+    return [*_core(), *_sizes(), *_long(), *_masking(), *_numbers(), *_memory()]
 
 
 def _core() -> list[Case]:
@@ -207,16 +206,6 @@ def _numbers() -> list[Case]:
             ("T=33,H=2,d_h=64", "large logits"),
         )
     ]
-    # What is built for serving takes 16 bits, whole pages of keys, and often one query alone.
-    found += [
-        Case("serving", Problem.parse(text))
-        for text in (
-            "B=2,T_q=1,T_kv=64,H=8,H_kv=2,d_h=128,causal,bfloat16",
-            "B=3,T_q=1,T_kv=256,H=4,H_kv=1,d_h=64,causal,bthd,float16",
-            "T_q=1,T_kv=1024,H=2,d_h=64,bfloat16",
-            "B=2,T_q=17,T_kv=64,H=4,H_kv=2,d_h=64,causal,window=20,float16",
-        )
-    ]
     # 256·256·128 / √128 = 741455 is above 65504, the largest float16.
     found.append(
         Case(
@@ -258,23 +247,3 @@ def _memory() -> list[Case]:
         )
     ]
     return found
-
-
-def _lengths() -> list[Case]:
-    """Variable-length batches: who sees into a neighbour, or counts from the wrong end, is off."""
-    return [
-        Case("variable lengths", Problem.parse(f"{text},d_h=64"), asks=("output", "gradients"))
-        for text in (
-            "lengths=0+17+0+1+33+0,H=2",
-            "lengths=0+17+0+1+33+0,H=2,causal",
-            "lengths=4x16,H=4,H_kv=2,causal,bthd",
-            "lengths=9x1+257,H=2,causal",
-            "lengths=129+64+65,H=2,bfloat16",
-            "lengths=33+65,H=2,causal,packed",
-            "lengths=5x1,lengths_kv=9+1+65+4+128,H=4,H_kv=1,causal",
-            "lengths=17+5+33,lengths_kv=33+9+64,H=2",
-            "lengths=17+5+33,lengths_kv=33+9+64,H=2,causal",
-            "lengths=17+5+4,lengths_kv=9+0+8,H=2,causal",
-            "lengths=65+33+2,H=2,causal,window=17",
-        )
-    ]
