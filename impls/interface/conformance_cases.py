@@ -206,6 +206,16 @@ def _numbers() -> list[Case]:
             ("T=33,H=2,d_h=64", "large logits"),
         )
     ]
+    # What is built for serving takes 16 bits, whole pages of keys, and often one query alone.
+    found += [
+        Case("serving", Problem.parse(text))
+        for text in (
+            "B=2,T_q=1,T_kv=64,H=8,H_kv=2,d_h=128,causal,bfloat16",
+            "B=3,T_q=1,T_kv=256,H=4,H_kv=1,d_h=64,causal,bthd,float16",
+            "T_q=1,T_kv=1024,H=2,d_h=64,bfloat16",
+            "B=2,T_q=17,T_kv=64,H=4,H_kv=2,d_h=64,causal,window=20,float16",
+        )
+    ]
     # 256·256·128 / √128 = 741455 is above 65504, the largest float16.
     found.append(
         Case(
