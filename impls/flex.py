@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from impls.interface.attention import Capabilities, Forward, Implementation, Uns
 from impls.interface.compiling import compile_afresh, compiled_for, compiler_missing, layout_key
 from impls.interface.masking import nothing_attended
 from impls.interface.problem import Problem
+from impls.interface.sequences import seen_keys
 
 BLOCK = 128
 
@@ -31,9 +32,17 @@ def forward_with_lse(
 
 def prepare(problem: Problem, device: str) -> Forward:
     """The forward of one problem, with its block mask built; the first call compiles."""
-    compiled = compile_afresh(
-        _flex(problem.T_q, problem.T_kv, problem.causal, problem.window, device)
-    )
+    sizes = (problem.T_q, problem.T_kv, problem.causal, problem.window)
+    return _prepared(_block_mask(*sizes, device))
+
+
+def prepare_lengths(problem: Problem, device: str) -> Forward:
+    """The forward of one variable-length batch: its sequences are blocks of the mask."""
+    return _prepared(_mask_of_sequences(problem, device))
+
+
+def _prepared(block_mask: Any) -> Forward:
+    compiled = compile_afresh(_flex(block_mask))
 
     def prepared(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return compiled(q, k, v, None)[0]
@@ -63,22 +72,17 @@ def _attention(
         return nothing_attended(q, k, v), q.new_full((B, H, T_q), -torch.inf, dtype=torch.float32)
     if mask is not None:
         mask = mask.expand(B, H, T_q, T_kv)
-    build = partial(
-        *(_flex, T_q, T_kv, causal, window, device),
-        scale=scale,
-        softcap=softcap,
-        with_lse=with_lse,
-    )
+
+    def build() -> Callable[..., Any]:
+        block_mask = _block_mask(T_q, T_kv, causal, window, device)
+        return _flex(block_mask, scale=scale, softcap=softcap, with_lse=with_lse)
+
     key = ("flex", causal, window, scale, softcap, with_lse, layout_key(q, k, v, mask))
     return compiled_for(key, build)(q, k, v, mask)
 
 
 def _flex(
-    T_q: int,
-    T_kv: int,
-    causal: bool,
-    window: int | None,
-    device: torch.device | str,
+    block_mask: Any,
     *,
     scale: float | None = None,
     softcap: float | None = None,
@@ -86,9 +90,6 @@ def _flex(
 ):
     """A function (q, k, v, mask) → (out, lse or None) for torch.compile; lse where wanted."""
     from torch.nn.attention.flex_attention import AuxRequest, flex_attention
-
-    is_banded = causal and (T_q > 1 or window is not None)
-    block_mask = _block_mask(T_q, T_kv, window, device) if is_banded else None
 
     def attention(q, k, v, mask):
         def score_mod(score, b, h, i, j):
@@ -114,14 +115,16 @@ def _flex(
     return attention
 
 
-def _block_mask(T_q: int, T_kv: int, window: int | None, device: torch.device | str):
-    """The causal BlockMask of exactly these sizes, from the edges of its blocks.
+def _block_mask(
+    T_q: int, T_kv: int, causal: bool, window: int | None, device: torch.device | str
+) -> Any:
+    """The causal BlockMask of exactly these sizes, from the edges of its blocks; None where full.
 
     `create_block_mask` gives the same by evaluating the mask at all T_q · T_kv places, which is
     gigabytes at T = 32768.
     """
-    from torch.nn.attention.flex_attention import BlockMask
-
+    if not causal or (T_q == 1 and window is None):
+        return None
     offset = T_kv - T_q
 
     def is_visible(b, h, i, j):
@@ -138,13 +141,46 @@ def _block_mask(T_q: int, T_kv: int, window: int | None, device: torch.device | 
     if window is not None:
         some = some & (j_end > i_first + offset - window)
         all_ = all_ & (j_first > i_end + offset - window)
+    return _of_blocks(some, all_, is_visible, (T_q, T_kv))
+
+
+def _mask_of_sequences(problem: Problem, device: torch.device | str) -> Any:
+    """The BlockMask in which each query sees its run of keys, from where the runs begin and end."""
+    first, stop = seen_keys(problem, device)
+    T_q, T_kv = problem.joined.T_q, problem.joined.T_kv
+    # The kernel asks beyond the last query, whose answers are dropped: to the end of its block.
+    first, stop = (_padded(each, -(-T_q // BLOCK) * BLOCK) for each in (first, stop))
+    j_first = torch.arange(0, T_kv, BLOCK, device=device)
+    j_last = j_first + BLOCK - 1
+    in_rows = (-1, BLOCK, len(j_first))
+    sees_some = (first[:, None] <= j_last) & (stop[:, None] > j_first.clamp(min=first[:, None]))
+    sees_all = (first[:, None] <= j_first) & (stop[:, None] > j_last)
+    some, all_ = sees_some.view(in_rows).any(1), sees_all.view(in_rows).all(1)
+
+    def is_visible(b, h, i, j):
+        return (j >= first[i]) & (j < stop[i])
+
+    return _of_blocks(some, all_, is_visible, (T_q, T_kv))
+
+
+def _padded(each: torch.Tensor, count: int) -> torch.Tensor:
+    """Zeros after the last: queries that see nothing."""
+    return torch.cat([each, each.new_zeros(count - len(each))])
+
+
+def _of_blocks(
+    some: torch.Tensor, all_: torch.Tensor, is_visible: Callable[..., Any], sizes: tuple[int, int]
+) -> Any:
+    """The BlockMask of blocks that are seen in part or whole, both bool (of T_q, of T_kv)."""
+    from torch.nn.attention.flex_attention import BlockMask
+
     partial_count, partial_index = _in_order(some & ~all_)
     full_count, full_index = _in_order(all_)
     return BlockMask.from_kv_blocks(
         *(partial_count, partial_index, full_count, full_index),
         BLOCK_SIZE=BLOCK,
         mask_mod=is_visible,
-        seq_lengths=(T_q, T_kv),
+        seq_lengths=sizes,
     )
 
 
@@ -169,6 +205,7 @@ flex = Implementation(
     summary="torch flex_attention, compiled for the problem",
     capabilities=Capabilities(further=_further),
     prepare=prepare,
+    prepare_lengths=prepare_lengths,
     needs_compiler=True,
     runs=("Call CompiledFxGraph",),
     unavailable=compiler_missing,

@@ -32,7 +32,8 @@ def prepare_lengths(problem: Problem, device: str) -> Forward:
     """
     from torch.nn.attention.varlen import varlen_attn
 
-    known: Any = inspect.signature(varlen_attn).parameters
+    call: Any = varlen_attn
+    known = inspect.signature(call).parameters
     lengths, of_keys = problem.lengths or (), problem.lengths_kv or problem.lengths or ()
     places = (offsets(lengths, device), offsets(of_keys, device), problem.T_q, problem.T_kv)
     asked: dict[str, Any] = {}
@@ -46,7 +47,7 @@ def prepare_lengths(problem: Problem, device: str) -> Forward:
 
     def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         joined = (t[0].transpose(0, 1) for t in (q, k, v))
-        return varlen_attn(*joined, *places, **asked).transpose(0, 1)[None]
+        return call(*joined, *places, **asked).transpose(0, 1)[None]
 
     return attention
 

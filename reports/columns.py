@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from impls.interface.problem import SOFTMAX
+from impls.interface.problem import SOFTMAX, Problem
 from reports.style import CLOCK_NAMES, LEVEL_NAMES, Unit, plural, unit_for
 from results.interval import MEANING, half_width_text
 from results.measured import Timing
-from results.phrases import DTYPE_NAMES
+from results.phrases import DTYPE_NAMES, lengths_of
 from results.ratios import baseline_cells, times_baseline, why_no_ratio
 from results.run import Run
 from results.schema import Cell
@@ -133,15 +133,15 @@ def ratio_notes(run: Run) -> list[str]:
 def shared_parts(cells: Sequence[Cell]) -> str:
     """What all cells' problems share, in the paper's letters: "B=1 H=8 d_h=64 fp32"."""
     problems = [cell.problem for cell in cells]
-    is_square = all(p.T_q == p.T_kv for p in problems)
-    lengths = [("T_kv", "T")] if is_square else [("T_q", "T_q"), ("T_kv", "T_kv")]
-    sizes = [("B", "B"), *lengths, ("H", "H"), ("H_kv", "H_kv"), ("d_h", "d_h")]
     named: list[str] = []
-    for name, short in sizes:
+    for name in ("B", "T", "H", "H_kv", "d_h"):
+        if name == "T":
+            named += _shared_lengths(problems)
+            continue
         values = {getattr(p, name) for p in problems}
         twins = {p.H for p in problems} if name == "H_kv" else set()
         if len(values) == 1 and values != twins:
-            named.append(f"{short}={values.pop()}")
+            named.append(f"{name}={values.pop()}")
     arounds = {p.around for p in problems}
     if len(arounds) == 1 and (around := arounds.pop()) is not None:
         named.append(f"d_model={around.shape.d_model}")
@@ -153,6 +153,14 @@ def shared_parts(cells: Sequence[Cell]) -> str:
     if len(operators) == 1 and operators != {SOFTMAX}:
         named.append(f"operator={operators.pop()} (not softmax)")
     return " ".join(named)
+
+
+def _shared_lengths(problems: Sequence[Problem]) -> list[str]:
+    """ "T=512", or of T_q and T_kv what all share; of several sequences "T=37…512"."""
+    texts = [lengths_of(p) for p in problems]
+    names = ("T",) if all("T" in one for one in texts) else ("T_q", "T_kv")
+    values = {n: {one.get(n, one.get("T")) for one in texts} for n in names}
+    return [f"{n}={found.pop()}" for n, found in values.items() if len(found) == 1]
 
 
 def _peak(cell: Cell) -> int | None:

@@ -15,6 +15,11 @@ from results.phrases import DTYPE_NAMES
 SWEPT = ("T", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "B", "window", "layout")
 # Not a size of its own: the share of a layer's heads that pruning left, in %.
 KEPT = "kept"
+# Nor this: the share of real tokens in a batch padded to its longest sequence, in %.
+FILLED = "filled"
+
+
+_NAMES = (*SWEPT, KEPT, FILLED)
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,8 @@ def size_of(problem: Problem, name: str) -> Any:
     """A field of the problem; along `T` a problem that is not square stands at its T_kv."""
     if name == KEPT and problem.around is not None:
         return 100 * problem.H * problem.d_h / problem.around.shape.d_model
+    if name == FILLED:
+        return 100 * problem.filled
     return problem.T_kv if name == "T" else getattr(problem, name)
 
 
@@ -75,7 +82,7 @@ def swept_size(found: Sequence[Point], prefer: str | None = None) -> str:
     When nothing varies, a single point of a sweep was measured, and the name still tells.
     """
     words = [re.split(r"[ ,]", point.series)[0] for point in found[:1]]
-    named = [name for name in ([prefer] if prefer else []) + words if name in (*SWEPT, KEPT)]
+    named = [name for name in ([prefer] if prefer else []) + words if name in _NAMES]
     for name in [*named, "T", "H", "d_h", "H_kv", "T_q", "d_v", "B"]:
         if len({size_of(point.problem, name) for point in found}) > 1:
             return name
@@ -126,7 +133,8 @@ def _series(here: Sequence[Point], swept: str) -> tuple[Series, ...]:
     """
     is_square = all(p.problem.T_q == p.problem.T_kv for p in here)
     lengths = ("T_q", "T_kv") if is_square else ("T",)
-    together = {"T": ("T", "T_q", "T_kv"), KEPT: ("H", "H_kv", *lengths)}
+    all_lengths = ("T", "T_q", "T_kv")
+    together = {"T": all_lengths, KEPT: ("H", "H_kv", *lengths), FILLED: all_lengths}
     together = together.get(swept, (swept, *lengths))
     others = [name for name in SWEPT if name not in together]
     fixed = [n for n in others if len({size_of(p.problem, n) for p in here}) > 1]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from matplotlib.axes import Axes
 
 from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
-from reports.facets import KEPT, Facet, Series, size_of, swept_name
+from reports.facets import FILLED, KEPT, Facet, Series, size_of, swept_name
 from reports.labels import spread
 from reports.owners import part_of
 from reports.points import Point
@@ -18,7 +18,7 @@ from reports.style import GREY, PALE, REST, SHADE, Look, count_name, quantity, u
 SHARE_TOP = 1.3  # of the bound; what lies above is drawn at the edge and named in the footnote
 X_NAMES = {"T": "sequence length T", "T_q": "queries T_q", "T_kv": "keys T_kv", "H": "heads H"}
 X_NAMES |= {"H_kv": "key/value heads H_kv", "d_h": "head size d_h", "B": "batch B"}
-X_NAMES |= {KEPT: "share of the heads kept"}
+X_NAMES |= {KEPT: "share of the heads kept", FILLED: "share of the padded batch that is filled"}
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _x_axis(axes: Axes, facet: Facet) -> None:
 
 
 def _size_name(size: float, facet: Facet) -> str:
-    return f"{size:.3g} %" if facet.swept == KEPT else count_name(int(size))
+    return f"{size:.3g} %" if facet.swept in (KEPT, FILLED) else count_name(int(size))
 
 
 def _line(

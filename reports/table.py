@@ -8,6 +8,7 @@ from reports.columns import NOTHING, Column, columns, marks, missing_ratios, sha
 from reports.rows import in_reading_order, left_out, reasons
 from reports.style import CLOCK_NAMES, count_name
 from results.interval import MEANING, half_width_text
+from results.phrases import lengths_of
 from results.run import Run
 from results.schema import Cell
 from results.trouble import advice
@@ -155,6 +156,8 @@ def _size_text(cell: Cell, names: Sequence[str]) -> str:
     for name in names:
         if name != "T":
             parts.append(f"{name}={count_name(getattr(p, name))}")
+        elif p.lengths is not None:
+            parts += [f"{which}={text}" for which, text in lengths_of(p).items()]
         elif p.T_q == p.T_kv:
             parts.append(f"T={count_name(p.T_q)}")
         else:

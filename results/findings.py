@@ -170,9 +170,9 @@ def _count_text(count: float) -> str:
 
 
 def _by_length(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Square cells in series of growing T, everything else the same."""
+    """Square dense cells in series of growing T, everything else the same."""
     series: dict[tuple, dict[int, Cell]] = defaultdict(dict)
     for cell in cells:
-        if cell.problem.T_q == cell.problem.T_kv:
+        if cell.problem.T_q == cell.problem.T_kv and cell.problem.lengths is None:
             series[(*same_sweep(cell), cell.launch)][cell.problem.T_q] = cell
     return [[found[T] for T in sorted(found)] for found in series.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from impls.interface.problem import SOFTMAX, Around
+from impls.interface.problem import SOFTMAX, Around, Problem, range_text
 from results.run import Run
 from results.schema import TIMED, Cell
 
@@ -23,7 +23,7 @@ def where(cell: Cell, run: Run, *, tells_masking: bool = True) -> str:
         return len({read(c) for c in timed}) > 1
 
     p = cell.problem
-    words = [f"T = {p.T_q}" if p.T_q == p.T_kv else f"T_q = {p.T_q}, T_kv = {p.T_kv}"]
+    words = [", ".join(f"{name} = {text}" for name, text in lengths_of(p).items())]
     if tells_masking and (p.causal or varies(lambda c: c.problem.causal)):
         words.append("causal" if p.causal else "full")
     if p.around is not None:
@@ -44,6 +44,16 @@ def where(cell: Cell, run: Run, *, tells_masking: bool = True) -> str:
     if p.layout != "bhtd" or varies(lambda c: c.problem.layout):
         sizes.append(p.layout)
     return f"{', '.join(words)} ({', '.join(sizes)})"
+
+
+def lengths_of(problem: Problem) -> dict[str, str]:
+    """T, or T_q and T_kv where they differ; of sequences the shortest and longest, "37…512"."""
+    if problem.lengths is None:
+        texts = (str(problem.T_q), str(problem.T_kv))
+    else:
+        both = (problem.lengths, problem.lengths_kv or problem.lengths)
+        texts = tuple(range_text(lengths) for lengths in both)
+    return {"T": texts[0]} if texts[0] == texts[1] else {"T_q": texts[0], "T_kv": texts[1]}
 
 
 def part_text(around: Around) -> str:

@@ -70,8 +70,6 @@ def print_implementations(
     table.add_column("here")
     table.add_column("version")
     # What is to be typed is never cut.
-    # What is to be typed is never cut.
-    # What is to be typed is never cut.
     table.add_column("supports, or why it is not available", ratio=1, overflow="fold")
     for implementation, version, reasons in rows:
         text = "; ".join(reasons) if reasons else ", ".join(supports(implementation, device))

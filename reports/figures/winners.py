@@ -87,7 +87,8 @@ def contests(run: Run) -> dict[str, dict[tuple[int, int], Contest]]:
         run.trusted_cells, key=lambda c: (c.problem.causal, PASSES.index(c.pass_), _panel_name(c))
     ):
         p = cell.problem
-        if p.is_attention and p.T_q == p.T_kv and cell.launch == 1:
+        is_square = p.T_q == p.T_kv and p.lengths is None
+        if p.is_attention and is_square and cell.launch == 1:
             where = found.setdefault(_panel_name(cell), {}).setdefault((p.T_kv, p.d_h), {})
             where.setdefault(f"{p.id} {cell.cache}", {})[cell.implementation] = cell
     return {
