@@ -8,6 +8,7 @@ from impls.interface.problem import Problem
 from impls.interface.registry import implementations
 from results.reading import Place
 from results.schema import read_cell
+from suites.measure.samples import Settings
 from suites.session.cell import look_again, measure_cell
 from suites.session.record import timed_again
 from suites.session.subject import SubjectMemory
@@ -15,6 +16,7 @@ from tests.fake_cells import cell
 from tests.test_cell import CONDITIONS, cell_of, fake
 
 NAIVE = implementations()["naive"]
+SHORTLY = replace(CONDITIONS, settings=Settings(budget_s=0.02))
 
 
 def coarse(q, k, v, **arguments):
@@ -24,7 +26,7 @@ def coarse(q, k, v, **arguments):
 
 def measured(allowed_error: float | None):
     approximate = replace(fake(coarse), allowed_error=allowed_error)
-    return measure_cell(cell_of(approximate), CONDITIONS, SubjectMemory())
+    return measure_cell(cell_of(approximate), SHORTLY, SubjectMemory())
 
 
 def test_within_its_word_it_is_ok_and_flagged_and_the_check_says_what_was_allowed():
@@ -44,8 +46,8 @@ def test_beyond_its_word_or_without_one_it_is_wrong():
 def test_another_look_keeps_the_flag_and_it_enters_no_ratio():
     approximate = replace(fake(coarse), allowed_error=0.1)
     memory = SubjectMemory()
-    fields = measure_cell(cell_of(approximate), CONDITIONS, memory)
-    again = look_again(cell_of(approximate), fields, CONDITIONS, memory)
+    fields = measure_cell(cell_of(approximate), SHORTLY, memory)
+    again = look_again(cell_of(approximate), fields, SHORTLY, memory)
     pooled = timed_again(fields, again["samples"])
     assert "approximate" in pooled["flags"]
     problem = Problem.parse("T=64,H=2,d_h=32")
