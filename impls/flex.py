@@ -33,7 +33,7 @@ def forward_with_lse(
 def prepare(problem: Problem, device: str) -> Forward:
     """The forward of one problem, with its block mask built; the first call compiles."""
     sizes = (problem.T_q, problem.T_kv, problem.causal, problem.window)
-    return _prepared(_block_mask(*sizes, device))
+    return _prepared(_mask_of_one(*sizes, device))
 
 
 def prepare_lengths(problem: Problem, device: str) -> Forward:
@@ -74,7 +74,7 @@ def _attention(
         mask = mask.expand(B, H, T_q, T_kv)
 
     def build() -> Callable[..., Any]:
-        block_mask = _block_mask(T_q, T_kv, causal, window, device)
+        block_mask = _mask_of_one(T_q, T_kv, causal, window, device)
         return _flex(block_mask, scale=scale, softcap=softcap, with_lse=with_lse)
 
     key = ("flex", causal, window, scale, softcap, with_lse, layout_key(q, k, v, mask))
@@ -115,16 +115,20 @@ def _flex(
     return attention
 
 
-def _block_mask(
+def _mask_of_one(
     T_q: int, T_kv: int, causal: bool, window: int | None, device: torch.device | str
 ) -> Any:
-    """The causal BlockMask of exactly these sizes, from the edges of its blocks; None where full.
+    """The BlockMask of a dense problem; None where every query sees every key."""
+    is_banded = causal and (T_q > 1 or window is not None)
+    return _block_mask(T_q, T_kv, window, device) if is_banded else None
+
+
+def _block_mask(T_q: int, T_kv: int, window: int | None, device: torch.device | str) -> Any:
+    """The causal BlockMask of exactly these sizes, from the edges of its blocks.
 
     `create_block_mask` gives the same by evaluating the mask at all T_q · T_kv places, which is
     gigabytes at T = 32768.
     """
-    if not causal or (T_q == 1 and window is None):
-        return None
     offset = T_kv - T_q
 
     def is_visible(b, h, i, j):
