@@ -11,7 +11,7 @@ from html import escape
 from reports.figures import Drawn
 from reports.owners import owner_pattern, written
 from reports.points import Point
-from reports.style import count_name, quantity
+from reports.style import GRID, count_name, quantity
 
 # Verdana has the letter widths of DejaVu Sans, with which the labels were placed.
 _FONT = "'DejaVu Sans',Verdana,sans-serif"
@@ -56,7 +56,11 @@ def _smaller(svg: str) -> str:
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
     # All but the fill stands in the marker's definition already.
     svg = re.sub(r'(<use [^>]*)style="fill: ([^;"]+)[^"]*"', r'\1fill="\2"', svg)
+    svg = re.sub(r'(<use [^>]*?) style="[^"]*"', r"\1", svg)
     svg = re.sub(r"<[^>]*>", lambda m: _smaller_tag(m.group()), svg)
+    # A line of one point draws nothing, and one of the grid never leaves its panel.
+    svg = re.sub(r'<path d="M[^"A-Z]*"[^>]*/>', "", svg)
+    svg = re.sub(rf' clip-path="[^"]*"(?= style="fill:none;stroke:{GRID.lower()};)', "", svg)
     svg = re.sub(r">\s+<", "><", svg).strip()
     svg = svg.replace("xlink:href", "href")
     # What belongs to a mark stands in the mark itself where it is one shape.
@@ -79,9 +83,11 @@ def _smaller_tag(tag: str) -> str:
 
 
 def _tight(path: re.Match[str]) -> str:
-    """A path without the spaces about its letters, which end a number themselves."""
+    """A path without the spaces about its letters, which end a number, and with V and H."""
     start, corners, end = path.group().split('"')
     corners = re.sub(r"\s*([A-Za-z])\s*", r"\1", corners).strip()
+    corners = re.sub(r"^M(\S+) (\S+)L\1 (\S+)$", r"M\1 \2V\3", corners)
+    corners = re.sub(r"^M(\S+) (\S+)L(\S+) \2$", r"M\1 \2H\3", corners)
     return f'{start}"{corners}"{end}'
 
 
