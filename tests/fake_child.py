@@ -1,7 +1,7 @@
 """A child of the supervisor that measures forty fake cells, in a tenth of a second and no torch.
 
 It keeps to what the real child keeps to: the orders, the run directory, its lock, running.json.
-`python fake_child.py STORE BEHAVIOUR:NUMBER… [--resume RUN]`; a behaviour is what the "kernel" of
+`python fake_child.py STORE BEHAVIOUR:NUMBER… [--resume=RUN]`; a behaviour is what the "kernel" of
 a cell does.
 """
 
@@ -138,7 +138,8 @@ def main(arguments: list[str]) -> int:
     """Plan or go on, measure, and say that the end was reached."""
     orders = session_orders.read()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    path = arguments[arguments.index("--resume") + 1] if "--resume" in arguments else None
+    resumed = [word.partition("=")[2] for word in arguments if word.startswith("--resume=")]
+    path = resumed[0] if resumed else None
     store = arguments[0]
     records = records_of([word for word in arguments if ":" in word])
     for name in {record["implementation"] for record in records} - {*orders.broken}:
