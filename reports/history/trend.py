@@ -19,7 +19,7 @@ from matplotlib.ticker import FixedLocator
 
 from reports.axes import footnote, footnote_height, heading, heading_height, new_figure, panel
 from reports.history.trends import Change, Machine, Point, Trend
-from reports.style import GREY, PALE, SHADE, quantity
+from reports.style import CLOCK_NAMES, GREY, PALE, SHADE, quantity
 from results.phrases import DTYPE_NAMES
 from results.verdict_text import change_text
 
@@ -147,7 +147,7 @@ def _name(axes: Axes, trend: Trend, problem: Sequence[str]) -> None:
 def _problem_lines(trend: Trend, common: Sequence[str]) -> list[str]:
     """What of the cell is not who and not common to all, in lines as wide as a panel."""
     words = _words(trend)
-    own = [DTYPE_NAMES.get(word, word) for word in words if word not in common]
+    own = [word for word in words if word not in common]
     return textwrap.wrap(
         " ".join(own), _LETTERS, max_lines=_MOST_LINES, placeholder=" …", break_on_hyphens=False
     )
@@ -207,4 +207,6 @@ def _common(trends: Sequence[Trend]) -> list[str]:
 def _words(trend: Trend) -> list[str]:
     """What the cell is, but for who: the sizes of its problem, pass, cache and clock."""
     cell = trend.cell
-    return [*cell.problem.id.split(","), cell.pass_, cell.cache, cell.clock]
+    sizes = [DTYPE_NAMES.get(word, word) for word in cell.problem.id.split(",")]
+    clock = CLOCK_NAMES.get(cell.clock, cell.clock)
+    return [*sizes, cell.pass_.replace("_", " + "), cell.cache, clock]
