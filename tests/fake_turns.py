@@ -28,11 +28,12 @@ def main(arguments: list[str]) -> int:
         name = arguments[arguments.index("--impl") + 1]
         lines = [line for line in lines if name in (line[0].split(":")[0], "mylib:attention")]
     records = records_of([line[0] for line in lines])
-    if "--resume" in arguments:
-        directory = RunDirectory(Path(arguments[arguments.index("--resume") + 1]), orders.lock)
+    # Paths are told in one word, "--store=DIR".
+    paths = {flag: path for flag, is_one, path in (w.partition("=") for w in arguments) if is_one}
+    if "--resume" in paths:
+        directory = RunDirectory(Path(paths["--resume"]), orders.lock)
     else:
-        store = Path(arguments[arguments.index("--store") + 1])
-        directory = RunDirectory.create(store, "fake", None)
+        directory = RunDirectory.create(Path(paths["--store"]), "fake", None)
         environment = {"torch": os.environ.get("FAKE_TORCH", "2.13.0")}
         header = header_of(records, directory.run_id, orders.launches)
         directory.write_run(header | {"environment": environment})
