@@ -146,6 +146,12 @@ def test_times_by_another_method_are_not_set_against_each_other(nights, called):
     assert {point.part for t in machine(store).trends for point in t.points} == {1, 2}
 
 
+def test_cells_without_a_change_stand_by_size_and_not_by_letters(nights):
+    names = [f"naive T={T},H=1,d_h=8" for T in (1024, 128, 512, 64)]
+    found = machine(nights(noisy(2, 4), names)).trends
+    assert [trend.cell.problem.T_q for trend in found] == [64, 128, 512, 1024]
+
+
 def test_every_dot_has_its_night_and_every_panel_its_row(tmp_path, called):
     """Also a night beyond the axis, and a name of several words."""
     times = stepped()

@@ -162,4 +162,7 @@ def _levels(one: Series, changes: Sequence[ChangePoint]) -> list[float]:
 
 def _telling_first(trend: Trend) -> tuple:
     largest = max((abs(np.log(change.ratio)) for change in trend.changes), default=0.0)
-    return (-largest, trend.name)
+    p = trend.cell.problem
+    # By size, not by letters: T = 128 before T = 1024.
+    sizes = (p.causal, p.T_kv, p.T_q, p.H, p.H_kv, p.d_h, p.B)
+    return (-largest, trend.cell.implementation, *sizes, trend.name)
