@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
+from impls.interface.streams import take_any_sign
 from impls.interface.terminal import console
 from impls.layer import cost_command
 
@@ -226,6 +227,7 @@ def _progress(text: str) -> None:
 
 
 if __name__ == "__main__":
+    take_any_sign()
     try:
         code = main()
         sys.stdout.flush()

@@ -21,6 +21,7 @@ from results.findings import findings
 from results.reading import SchemaError
 from results.run import Run
 from results.store import RunNotFound, find_run, load_run, store_folder
+from results.streams import take_any_sign
 
 WRONG, USAGE, BROKEN = 1, 2, 5
 OUT = Path(__file__).parent / "out"
@@ -218,6 +219,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    take_any_sign()
     try:
         code = main()
         sys.stdout.flush()

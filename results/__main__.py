@@ -23,6 +23,7 @@ from results.reading import SchemaError
 from results.run import Run
 from results.schema import Cell
 from results.store import RunNotFound, find_run, list_runs, load_run, store_folder
+from results.streams import take_any_sign
 from results.summary import RunSummary
 from results.trouble import has_wrong
 
@@ -177,4 +178,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    take_any_sign()
     sys.exit(main())

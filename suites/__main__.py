@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from impls.interface.streams import take_any_sign
 from suites.ab import bisecting
 from suites.ab import command as turns
 from suites.ab.arguments import AB_HELP, BISECT_HELP
@@ -199,6 +200,7 @@ def _show_progress(what: str) -> None:
 
 
 if __name__ == "__main__":
+    take_any_sign()
     try:
         code = main()
         sys.stdout.flush()

@@ -1,0 +1,13 @@
+"""Standard streams that cannot show every sign."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+
+def take_any_sign() -> None:
+    """Let stdout and stderr write "?" for what their encoding lacks, "≠" in ASCII say."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

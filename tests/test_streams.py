@@ -1,0 +1,44 @@
+"""What a log's encoding cannot show is a question mark, and never a traceback."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from impls.interface import streams as of_impls
+from results import streams as of_results
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("module", [of_impls, of_results], ids=["impls", "results"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_sign_that_an_encoding_lacks_is_a_question_mark(module, encoding, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    module.take_any_sign()
+    print("T_q ≠ T_kv", flush=True)
+    assert written.getvalue() == b"T_q ? T_kv\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["results gate --help", "impls cost --model llama-2-70b --T 4096"],
+)
+def test_every_command_writes_in_ascii(command):
+    """Of a container or a Windows console, whose encoding is not UTF-8."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"?" in done.stdout and done.stdout.isascii()
