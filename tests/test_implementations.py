@@ -83,6 +83,21 @@ def test_float_mask_of_another_float_dtype_is_accepted(implementation):
 
 
 @every
+def test_a_row_of_lowest_numbers_is_a_mean_and_no_dead_one(implementation):
+    """Automodel PR#2658: libraries mask by finfo.min, of which two make an infinity.
+
+    sdpa_flash has no gradients here: of such a row its LSE has lost the logarithm of the keys, so
+    that torch's backward (2.13, CPU) weighs each of 9 keys by 1 where 1/9 is right.
+    """
+    q, k, v = random_qkv(1, 2, 5, 9, 8)
+    lowest = torch.finfo(torch.float32).min
+    mask = det(1.3, 5, 9).masked_fill(det(1.7, 5, 9) > 0, lowest)
+    mask[2] = lowest
+    has_gradients = implementation is not sdpa_flash
+    agrees(implementation, q, k, v, mask=mask, with_grad=has_gradients)
+
+
+@every
 @pytest.mark.parametrize("d_h", [1, 2, 31, 40, 72, 96, 257])
 def test_every_column_of_an_odd_head_counts(implementation, d_h):
     """Case S01, triton#621: a kernel read the first 64 columns alone."""

@@ -22,6 +22,7 @@ CHANGES = {
     "default device from cpu to meta": "torch.set_default_device('meta')",
     "oneDNN from True to False": "torch.backends.mkldnn.set_flags(_enabled=False)",
     "float32 matmul precision from highest": "torch.set_float32_matmul_precision('medium')",
+    "current folder from ": "import os; os.chdir('/')",
 }
 FORWARD = Capabilities(passes=("forward",))
 NAIVE = implementations()["naive"]
@@ -51,7 +52,7 @@ def test_what_a_call_changes_is_wrong_and_holds_for_nobody_else(change):
     outcome = Trial(changing(line), "cpu", "device").outcome(cases()[0], "output")
     assert torch_state.read() == before
     assert outcome.status == "wrong"
-    assert outcome.reasons[0].startswith(f"it changed torch for all: {told}")
+    assert outcome.reasons[0].startswith(f"it changed for all: {told}")
 
 
 def test_a_whole_conformance_run_leaves_torch_as_it_was():

@@ -80,7 +80,7 @@ class Trial:
         finally:
             written, changed = put_back(inputs, before), torch_state.put_back(settings)
         reasons = [f"it wrote into its inputs: {', '.join(written)}"] * bool(written)
-        reasons += [f"it changed torch for all: {', '.join(changed)}"] * bool(changed)
+        reasons += [f"it changed for all: {', '.join(changed)}"] * bool(changed)
         if reasons:
             return Outcome(case.id, ask, "wrong", (*reasons, *check.reasons), check.to_json())
         if check.ok:

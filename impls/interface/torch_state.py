@@ -1,7 +1,8 @@
-"""The settings of torch that hold for the whole process, and what a kernel changed of them."""
+"""Torch's settings and the folder of the whole process, and what a kernel changed of them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -38,6 +39,8 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "SDPA efficient": (cuda.mem_efficient_sdp_enabled, cuda.enable_mem_efficient_sdp),
     "SDPA math": (cuda.math_sdp_enabled, cuda.enable_math_sdp),
     "SDPA cuDNN": (cuda.cudnn_sdp_enabled, cuda.enable_cudnn_sdp),
+    # Kernels that were brought are found from it.
+    "current folder": (os.getcwd, os.chdir),
 }
 
 
