@@ -58,7 +58,7 @@ def draw(found: Compared) -> Figure | None:
 
 _NOTES = (
     "Right of 1 the run takes longer than A. Full: a difference beyond doubt, with its 95 % "
-    "interval; hollow: none was proven. Flagged rows have no ratio.",
+    "interval; hollow: none was proven. Shaded: within 3 %. Flagged rows have no ratio.",
 )
 
 
