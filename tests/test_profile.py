@@ -171,6 +171,7 @@ def test_the_table_fits_into_80_columns_and_says_what_was_not_measured(
         (["--impl", "flexx", "--problem", "T=64,H=2,d_h=16"], 'did you mean "flex"?'),
         (["--problem", "T=64,H=2,d_h=16"], "add --impl NAME"),
         (["naive", "sequence_length"], "add a word, or take an id"),
+        (["linear_chunked", "lineage", "T=512"], "2 cells have"),
         (["naive", "T=64,H=2,d_h=16", "--threads", "0"], "give 1 or more"),
         (["naive", "T=0,H=2,d_h=16"], "an empty problem"),
         (["naive", "T=64", "--run", "none"], 'no run called "none"'),

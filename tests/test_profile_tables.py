@@ -68,6 +68,7 @@ KINDS = {
     "bookkeeping": [
         *("aten::view", "aten::transpose", "aten::expand", "aten::empty_strided", "aten::matmul"),
         *("aten::softmax", "aten::scaled_dot_product_attention", "aten::detach", "detach"),
+        *("aten::new_zeros", "aten::scalar_tensor", "aten::promote_types"),
         "autograd::engine::evaluate_function: BmmBackward0",
         *("BmmBackward0", "cudaLaunchKernel", "cuLaunchKernelEx", "TorchDynamo Cache Lookup"),
     ],
@@ -147,6 +148,14 @@ def test_on_a_cpu_time_is_each_operators_own_and_views_are_no_kernels():
     assert found.bookkeeping_s == pytest.approx(5e-6)
     assert found.outside_s == pytest.approx(15e-6)
     assert {o.name: o.bytes for o in found.kernels} == {"aten::bmm": None, "aten::mul": 32}
+
+
+def test_bytes_go_to_the_operator_that_did_the_work_however_long_its_wrapper_took():
+    """A contiguous copy is a clone of 30 µs around a copy of 10."""
+    clone = event("aten::clone", 0, 40, event("aten::copy_", 20, 30))
+    call = event(ANNOTATION, 0, 50, clone, is_mark=True)
+    found = table(with_children(call), [Dispatched("aten::clone", 200, 0)])
+    assert [(one.name, one.bytes) for one in found.kernels] == [("aten::copy_", 200)]
 
 
 def test_of_calls_on_a_cpu_the_faster_half_is_shown():

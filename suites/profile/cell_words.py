@@ -125,7 +125,9 @@ def _of_sweeps(
                 for line in module.series(asked.device, dtype)
             ]
             of = named or list(known.values())
-            yield from _cells(module.AXIS, series, of, words, asked, passes)
+            found = _cells(module.AXIS, series, of, words, asked, passes)
+            # A sweep of several operators measures none on another's problem.
+            yield from (c for c in found if c.implementation.operator == c.problem.operator)
 
 
 def _sweeps() -> list[Any]:

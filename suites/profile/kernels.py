@@ -121,7 +121,8 @@ def _bearer(event: Any) -> str:
     launched = [kernel for one in below for kernel in one.kernels]
     if launched:
         return max(launched, key=lambda kernel: kernel.duration).name
-    return max(below, key=lambda one: one.self_cpu_time_total).name
+    working = [one for one in below if kind_of(one.name) != BOOKKEEPING] or below
+    return max(working, key=lambda one: one.self_cpu_time_total).name
 
 
 def _below(events: Iterable[Any]) -> Iterator[Any]:

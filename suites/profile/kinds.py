@@ -29,7 +29,7 @@ RULES = (
         BOOKKEEPING,
         r"^aten::(view\w*|reshape|_reshape_alias|_unsafe_view|transpose|swapaxes|permute|t|[mH]?T|"
         r"as_strided|expand\w*|unsqueeze|squeeze|slice|select|narrow|chunk|split\w*|unbind|"
-        r"unflatten|flatten|detach_?|alias|lift_fresh|resolve_\w+|empty\w*|new_empty\w*|"
+        r"unflatten|flatten|detach_?|alias|lift_fresh|resolve_\w+|empty\w*|new_\w+|scalar_tensor|"
         r"result_type|promote_types|can_cast|is_\w+|size|stride|broadcast_to|set_|resize_|"
         r"matmul|linear|einsum|contiguous|clone|to|_to_copy|type_as|zeros|zeros_like|ones|"
         r"ones_like|full|full_like|softmax|log_softmax|where_self|dropout|layer_norm|"
