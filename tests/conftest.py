@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 from tests.fake_run import write_run
 from tests.fake_time import FakeTime
 
+# What a module of tests has by name if its tests start processes.
+_STARTERS = {"subprocess", "run_interpreted", "run_suites", "Turning"}
+
 
 def pytest_configure() -> None:
     """The same result on every machine, however busy.
@@ -23,6 +26,20 @@ def pytest_configure() -> None:
     patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
     settings.register_profile("repeatable", derandomize=True, database=None, **patient)
     settings.load_profile("repeatable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that no worker ends alone with one of them.
+
+    They are those with a test that is slow, and those that start processes.
+    """
+    long = {item.path for item in items if item.get_closest_marker("slow") or _starts(item)}
+    items.sort(key=lambda item: item.path not in long)
+
+
+def _starts(item: pytest.Item) -> bool:
+    module = item.getparent(pytest.Module)
+    return module is not None and not _STARTERS.isdisjoint(vars(module.obj))
 
 
 @pytest.fixture

@@ -44,6 +44,13 @@ from tests.suite_process import ROOFS
 
 module.ceilings_for = lambda *_, **__: ROOFS
 """
+# The first call of a brought kernel is a process too, two seconds for each; `test_first_call.py`
+# is about those.
+_UNTRIED = """
+from impls.interface import first_call
+
+first_call._died = lambda *_: None
+"""
 
 
 @dataclass(frozen=True)
@@ -85,9 +92,14 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def command(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """The command and environment of `pytest suites` started in `folder`."""
-    (folder / "test_roofs.py").write_text(_PLUGIN)
+def command(
+    folder: Path, *arguments: str, is_tried_apart: bool = False
+) -> tuple[list[str], dict[str, str]]:
+    """The command and environment of `pytest suites` started in `folder`.
+
+    Ceilings are given; `is_tried_apart`: brought kernels are first called in a process, as shipped.
+    """
+    (folder / "test_roofs.py").write_text(_PLUGIN + ("" if is_tried_apart else _UNTRIED))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "ATTNBENCH"))}
     environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "OMP_NUM_THREADS": "1"}
     line = [sys.executable, "-m", "pytest", str(ROOT / "suites"), "-p", "test_roofs"]
@@ -96,11 +108,13 @@ def command(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
     return [*line, "--store", str(folder / "store"), *arguments], environment
 
 
-def run_suites(folder: Path, *arguments: str, kernel: str = "") -> Measured:
-    """Run `pytest suites` in `folder`, with `kernel` written to kernel.py there."""
+def run_suites(
+    folder: Path, *arguments: str, kernel: str = "", is_tried_apart: bool = False
+) -> Measured:
+    """Run `pytest suites` in `folder`, with `kernel` written to kernel.py there; see `command`."""
     if kernel:
         (folder / "kernel.py").write_text(kernel)
-    line, environment = command(folder, *arguments)
+    line, environment = command(folder, *arguments, is_tried_apart=is_tried_apart)
     done = subprocess.run(
         line, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
     )

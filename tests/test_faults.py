@@ -29,6 +29,7 @@ class CompilerError(RuntimeError):
         torch.OutOfMemoryError("wanted 3 GiB"),
         MemoryError(),
         RuntimeError("CUDA error: out of memory"),
+        RuntimeError("x. CUDA out of memory. Tried to allocate"),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
         RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes"),

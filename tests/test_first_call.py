@@ -85,7 +85,8 @@ def suite(tmp_path_factory) -> Measured:
     names = [f"kernel.py:{name}" for name in ("segv", "leaving", "right")]
     sizes = ("--problem", "T=33,H=2,d_h=16", "--benchmark-max-time", "0.02")
     folder = tmp_path_factory.mktemp("suite")
-    return run_suites(folder, "--impl", ",".join(names), *sizes, kernel=KERNELS)
+    asked = ("--impl", ",".join(names), *sizes)
+    return run_suites(folder, *asked, kernel=KERNELS, is_tried_apart=True)
 
 
 def test_who_ends_the_process_crashed_and_the_others_are_measured(suite):

@@ -46,10 +46,13 @@ def crashed(tmp_path_factory) -> Measured:
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory, crashed) -> Measured:
-    """The rest of a copy of the crashed run."""
-    folder = tmp_path_factory.mktemp("resumed") / "copy"
-    shutil.copytree(crashed.folder.parents[2], folder)
-    return run_suites(folder, "--resume", crashed.folder.name)
+    """The rest of a copy of the crashed run, begun in another folder than its kernel.
+
+    Its --impl was kernel.py:crashing, a path from where it was begun.
+    """
+    folder = tmp_path_factory.mktemp("resumed")
+    run = shutil.copytree(crashed.folder, folder / "store" / "machine" / crashed.folder.name)
+    return run_suites(folder, "--resume", str(run))
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +100,7 @@ def test_a_cell_that_ends_the_process_is_named_crashed_by_the_next_command(crash
 
 def test_resume_names_the_crashed_cell_and_runs_only_the_rest(crashed, resumed):
     kept = crashed.cells
+    assert resumed.code == 0, resumed.output
     assert len(kept) == 2 and resumed.cells[:2] == kept, "finished lines are never rewritten"
     assert resumed.statuses() == {
         "crashing 33": "ok", "crashing 49": "ok", "crashing 65": "crashed", "crashing 81": "ok",
@@ -104,27 +108,29 @@ def test_resume_names_the_crashed_cell_and_runs_only_the_rest(crashed, resumed):
     assert resumed.header["counts"] == {"ok": 3, "crashed": 1} and resumed.header["finished_utc"]
 
 
-def test_a_run_goes_on_from_another_folder_than_its_kernels(tmp_path, crashed):
-    """Its --impl was kernel.py:crashing, a path from where it was begun."""
-    run = shutil.copytree(crashed.folder, tmp_path / "store" / "machine" / crashed.folder.name)
-    rest = run_suites(tmp_path, "--resume", str(run))
-    assert rest.code == 0, rest.output
-    assert rest.statuses()["crashing 81"] == "ok"
-
-
 def test_kill_9_in_the_middle_costs_no_finished_cell(killed):
     assert killed.statuses() == {"slow 33": "ok", "slow 49": "ok"}
     assert [c.status for c in load_run(killed.folder).cells] == ["ok", "ok", "crashed"]
 
 
-def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory) -> Measured:
+    return _stopped_in_the_middle(tmp_path_factory.mktemp("interrupted"), signal.SIGINT)
+
+
+def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(interrupted):
     """Case B01, lambkin#107: an interrupt is no reason to lose what is finished."""
-    found = _stopped_in_the_middle(tmp_path, signal.SIGINT)
-    assert found.code == 2 and f"--resume {found.folder}" in found.output
-    run = load_run(found.folder)
+    assert interrupted.code == 2
+    assert f"--resume {interrupted.folder}" in interrupted.output
+    run = load_run(interrupted.folder)
     assert run.state == "interrupted" and [c.status for c in run.cells] == ["ok", "ok"]
-    (tmp_path / "go on").touch()
-    rest = run_suites(tmp_path, "--resume", found.folder.name)
+
+
+@pytest.mark.slow
+def test_after_ctrl_c_it_goes_on_as_it_said(interrupted):
+    found, folder = interrupted, interrupted.folder.parents[2]
+    (folder / "go on").touch()
+    rest = run_suites(folder, "--resume", found.folder.name)
     assert rest.code == 0, rest.output
     assert set(rest.statuses().values()) == {"ok"} and len(rest.cells) == 4
     assert load_run(found.folder).state == "finished"
@@ -134,6 +140,7 @@ def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_run_stopped_while_looking_again_lacks_nothing(tmp_path):
     (tmp_path / "go on").touch()
     found = _stopped_in_the_middle(tmp_path, signal.SIGINT, when="looking again")
@@ -143,6 +150,7 @@ def test_a_run_stopped_while_looking_again_lacks_nothing(tmp_path):
     assert load_run(found.folder).state == "finished"
 
 
+@pytest.mark.slow
 def test_a_run_that_lacks_its_end_alone_is_finished_by_resume(tmp_path, resumed):
     folder = tmp_path / "copy"
     shutil.copytree(resumed.folder.parents[2], folder)
@@ -172,12 +180,13 @@ def test_a_cell_that_two_models_share_is_gone_on_with_in_each(tmp_path):
     assert [(line["cell"], line["series"]) for line in rest.cells] == rows, rest.output
 
 
-def test_two_sessions_never_write_one_run(killed):
+def test_two_sessions_never_write_one_run(killed, capsys):
     from suites.measure.journal import RunDirectory
 
     with RunDirectory(killed.folder):
-        found = run_suites(killed.folder.parents[2], "--resume", killed.folder.name)
-    assert found.code == 4 and "another process" in found.output
+        code = refused(killed.folder.parents[2], "--resume", killed.folder.name)
+    out, err = capsys.readouterr()
+    assert code == pytest.ExitCode.USAGE_ERROR and "another process" in out + err
     assert load_run(killed.folder).cells[-1].status == "crashed", "nothing was changed"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 
 from impls.interface.static_kernel import StaticKernel, Target, static_kernels
 from results.reading import Place
+from results.static_baseline import read_baselines
 from results.static_profile import StaticProfile, read_static
 from results.static_promises import breaches
 from suites.static.job import Job
@@ -213,43 +215,41 @@ def test_the_forward_kernel_compiles_for_sm_90_without_spills(own_cache):
     assert [loop.mix["select"] > 0 for loop in found.other_loops] == [True], "causal: one masked"
 
 
-@pytest.mark.slow
+# Default blocks in bf16 at d_h = 64 and 128 are what the gate compiles and holds to the figures of
+# the baseline, to each exactly: here is what these must be.
+ACCEPTED = {
+    (one.kernel, one.arch, one.d_h): one for one in read_baselines() if one.triton == "3.7.1"
+}
+
+
+def test_every_kernel_is_accepted_on_every_architecture_it_is_for():
+    for name in static_kernels():
+        for capability, d in product(ARCHS, (64, 128)):
+            is_for = not name.endswith("hopper") or capability == 90
+            assert ((name, f"sm_{capability}", d) in ACCEPTED) == is_for, (name, capability, d)
+    assert not any(one.breaks for one in ACCEPTED.values())
+    assert all(one.loop_spill_stores == one.loop_spill_loads == 0 for one in ACCEPTED.values())
+
+
+@pytest.mark.parametrize("capability", (80, 90))
+def test_the_forward_kernel_is_limited_by_its_products_at_128(capability):
+    one = ACCEPTED["triton_flash_forward", f"sm_{capability}", 128]
+    assert one.limited_by == "mma" and (one.overlap_percent or 0) >= 95.0
+
+
 @pytest.mark.parametrize("d", [64, 128])
-@pytest.mark.parametrize("capability", ARCHS)
-@pytest.mark.parametrize(
-    "name", ["triton_flash_forward", "triton_decode_split", "triton_decode_reduce"]
-)
-def test_forward_and_decode_spill_nothing_in_the_hot_loop(name, capability, d, own_cache):
-    found = kept(profile_of(static_kernels()[name], capability, "bf16", d))
-    assert spills_in_the_loop(found) == 0
-    if name == "triton_flash_forward" and d == 128 and capability in (80, 90):
-        assert found.bound and found.bound.overlap_percent >= 95.0
-        assert found.bound.limited_by == "mma"
+def test_the_kernel_for_hopper_is_specialised_and_spills_nothing(d):
+    one = ACCEPTED["triton_flash_forward_hopper", "sm_90", d]
+    assert one.warps == 12 and one.registers <= 168 and one.mix["mma"]
+    assert one.spill_stores == one.spill_loads == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("d", [64, 128])
-def test_the_kernel_for_hopper_is_specialised_and_spills_nothing(d, own_cache):
-    kernel = static_kernels()["triton_flash_forward_hopper"]
-    found = kept(profile_of(kernel, 90, "bf16", d))
-    assert found.resources and found.hot_loop
-    assert found.resources.warps == 12 and found.resources.registers <= 168
-    assert found.resources.spill_stores == found.resources.spill_loads == 0
-    assert found.hot_loop.opcodes["HGMMA"] and found.hot_loop.warps == 8
-
-
-BACKWARD = sorted(name for name in static_kernels() if "backward" in name)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("capability", (80, 90))
-@pytest.mark.parametrize("name", BACKWARD)
-def test_the_backward_kernels_spill_little_and_are_bound_high(name, capability, d, own_cache):
-    found = kept(profile_of(static_kernels()[name], capability, "bf16", d))
-    assert found.resources and found.bound
-    assert found.resources.spill_stores <= 48
-    assert found.bound.overlap_percent >= 82.0
+@pytest.mark.parametrize("name", [name for name in static_kernels() if "backward" in name])
+def test_the_backward_kernels_spill_little_and_are_bound_high(name, capability, d):
+    one = ACCEPTED[name, f"sm_{capability}", d]
+    assert one.spill_stores <= 48 and (one.overlap_percent or 0) >= 82.0
 
 
 @pytest.mark.slow

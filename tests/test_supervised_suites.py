@@ -49,10 +49,10 @@ def sizes(*lengths):
     return [x for T in lengths for x in ("--problem", f"T={T},H=2,d_h=16")]
 
 
-def run(folder, which, *arguments) -> Measured:
+def run(folder, which, *arguments, is_tried_apart=False) -> Measured:
     """The command as a user types it, in a folder with kernel.py."""
     (folder / "kernel.py").write_text(KERNEL)
-    line, environment = command(folder)
+    line, environment = command(folder, is_tried_apart=is_tried_apart)
     given = line[line.index("-p") :]
     words = [w for w in arguments if which == "resume"][:1]
     rest = arguments[len(words) :]
@@ -99,12 +99,12 @@ def test_the_run_reads_as_one_of_pytest_suites_does(left):
 def test_a_sweep_of_everything_that_breaks(tmp_path):
     names = ("--impl", "kernel.py:broken,kernel.py:dying_when_tried")
     lengths = (33, 49, 65, 81, 97, 113)
-    plan = run(tmp_path, "run", *names, *sizes(*lengths), *LIMITS, "--plan", "--json")
+    asked = (*names, *sizes(*lengths), *LIMITS)
+    plan = run(tmp_path, "run", *asked, "--plan", "--json")
     listed = json.loads(plan.output[plan.output.index("[\n") : plan.output.rindex("]") + 1])
     assert len(listed) == 12 and plan.folders == ()
-    found = run(
-        tmp_path, "run", *names, *sizes(*lengths), *LIMITS, "--cell-limit", "8", "--launches", "2"
-    )
+    limits = ("--cell-limit", "8", "--launches", "2")
+    found = run(tmp_path, "run", *asked, *limits, is_tried_apart=True)
     assert found.code == 5, found.output
     of = {name: {} for name in ("broken", "dying_when_tried")}
     for line in found.cells:
@@ -119,7 +119,8 @@ def test_a_sweep_of_everything_that_breaks(tmp_path):
         (T, n): 1 for T in (33, 113) for n in (1, 2)
     }
     (tmp_path / "mended").touch()
-    again = run(tmp_path, "resume", found.folder.name, "--retry", "--cell-limit", "8")
+    retried = (found.folder.name, "--retry", "--cell-limit", "8")
+    again = run(tmp_path, "resume", *retried, is_tried_apart=True)
     assert again.code == 5, again.output
     mended = [
         c for c in again.cells if (c["implementation"], c["problem"]["T_q"]) == ("broken", 81)

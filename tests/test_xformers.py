@@ -135,6 +135,7 @@ def test_mask_becomes_an_aligned_bias_shared_by_the_heads():
         assert xformers_attention._bias(False, None, narrow, q, k).shape == (2, 4, 5, 9)
 
 
+@pytest.mark.slow
 @needs_xformers
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 def test_splitk_reads_grouped_heads_right_in_the_interpreter():
