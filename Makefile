@@ -6,7 +6,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install borrowed bench gpu check test test-all numbers another-triton cpu-rivals lock clean
+.PHONY: help install borrowed bench gpu check test test-all numbers another-triton cpu-rivals fleet lock clean
 
 BUDGET ?= quick
 PYTHON := $(or $(PY),.venv/bin/python)
@@ -107,6 +107,16 @@ cpu-rivals: ## ONNX Runtime and OpenVINO, installed apart, against float64 (minu
 	@( $(call make_venv,build/cpu-rivals) )
 	$(RIVALS) -m pip install --disable-pip-version-check -q -r requirements.lock '.[cpu-rivals]'
 	$(RIVALS) -m pytest $(BESIDE) tests/cpu_rivals.py $(ARGS)
+
+FLEET := build/fleet/bin/python
+
+# An environment that sees the other one's packages, and has Ray besides.
+fleet: $(READY) ## a sweep on Ray, installed apart, that loses a worker (minutes)
+	$(PYTHON) -m venv --clear build/fleet
+	$(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$($(FLEET) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/locked.pth"
+	$(FLEET) -m pip install --disable-pip-version-check -q '.[fleet]'
+	$(FLEET) -m pytest $(BESIDE) tests/fleet_on_ray.py $(ARGS)
 
 lock: ## make requirements.lock anew from pyproject.toml's ranges
 	@( $(call make_venv,build/lock) )

@@ -28,9 +28,10 @@ def pinned() -> dict[str, str]:
 
 
 def declared() -> list[Requirement]:
-    """Every requirement of pyproject.toml that is locked: all extras but the rivals'."""
+    """Every requirement of pyproject.toml that is locked: not what is installed apart."""
     project = PYPROJECT["project"]
-    extras = [e for name, e in project["optional-dependencies"].items() if name != "cpu-rivals"]
+    optional = project["optional-dependencies"]
+    extras = [e for name, e in optional.items() if name not in ("cpu-rivals", "fleet")]
     lines = [*project["dependencies"], *itertools.chain(*extras)]
     return [Requirement(line) for line in lines]
 
@@ -76,7 +77,8 @@ def test_ci_runs_the_two_commands():
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert "make test" in script
     assert "make bench BUDGET=smoke" in script
-    assert ".ci/run" in (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    assert ".ci/run" in workflow and "make fleet" in workflow
     nightly = (ROOT / ".github/workflows/nightly.yml").read_text(encoding="utf-8")
     assert "make test-all" in nightly
     assert "make another-triton TRITON=3.6.0 NUMPY='<2.4'" in nightly
@@ -86,7 +88,7 @@ def test_ci_runs_the_two_commands():
 def test_tests_run_side_by_side_and_measuring_never_does():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     started = [line for line in makefile.splitlines() if "-m pytest" in line]
-    assert len(started) == 5
+    assert len(started) == 6
     assert all((" suites " in line) != ("$(BESIDE)" in line) for line in started)
     options = PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
     assert not [word for word in options if word.startswith(("-n", "--numprocesses", "--dist"))]

@@ -36,6 +36,7 @@ class Orders:
         not_probed: implementations that ended one when their speed was probed.
         lock: the run directory's lock, an inherited file descriptor.
         is_plan_only: note the plan, measure nothing.
+        is_begin_only: write a new run with its plan, measure nothing.
         looks_again: take further looks at short cells; where launches are many, one each will do.
     """
 
@@ -48,6 +49,7 @@ class Orders:
     not_probed: tuple[str, ...] = ()
     lock: int | None = None
     is_plan_only: bool = False
+    is_begin_only: bool = False
     looks_again: bool = True
 
     @property

@@ -38,8 +38,8 @@ def begin(session: pytest.Session) -> None:
         running.begin(found, this.options.store, tell, is_timed)
     except (ValueError, OSError) as error:
         raise pytest.UsageError(f"attnbench: {error}") from error
-    if running.directory is None:
-        # Only the plan was wanted.
+    if running.directory is None or running.orders.is_begin_only:
+        # Only the plan was wanted, or the run with its plan.
         session.items.clear()
         return
     _keep_planned(session, running.plan)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
+from suites.fleet import arguments as fleet_arguments
+from suites.fleet import command as fleet
 from suites.session.options import store_folder
 from suites.session.run_on_disk import find
 from suites.supervisor import plan_table
 from suites.supervisor.display import Display, JsonLines, Lines
+from suites.supervisor.ending import BROKEN, USAGE, tell_the_end
 from suites.supervisor.request import PYTEST, ROOT, Request, seconds
 from suites.supervisor.run_files import RunFiles
 from suites.supervisor.stopping import Stopping
 from suites.supervisor.supervisor import CannotGoOn, Supervisor, finish
 
-WRONG, USAGE, BROKEN = 1, 2, 5
 RUN_HELP = "measure in child processes that may crash or hang, and go on after them"
 RESUME_HELP = "go on with a run: what is left, and with --retry what crashed or timed out"
 _CODES = """exit codes: 0 all that could be measured was, 1 a wrong result, 2 usage, 5 a cell
@@ -29,6 +28,7 @@ _RUN = f"""examples:
   python -m suites run
   python -m suites run heads --impl mykernel.py:attention --launches 5
   python -m suites run sequence_length --budget full --plan
+  python -m suites run --fleet ray --address auto --accelerator-type H100
 
 Every other option is of `pytest suites`. {_CODES}"""
 _RESUME = f"""examples:
@@ -47,14 +47,18 @@ def run(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
         "--once", action="store_true", help="no further looks at short cells: room for more cells"
     )
     _add_common(parser)
+    fleet_arguments.add_options(parser)
     suites, rest = leading(arguments)
     options, passed_on = parser.parse_known_args(rest)
     try:
         paths = _suite_paths(suites)
         _refuse_its_own(passed_on)
+        devices = fleet_arguments.read(options, passed_on)
         request = _request(options, child, (*paths, *passed_on))
     except ValueError as error:
         return _usage(error)
+    if devices is not None:
+        return fleet.measured(request, devices, options.json_lines)
     if options.plan:
         return _plan(request, options)
     return _supervised(request, _display(options), None)
@@ -66,6 +70,7 @@ def resume(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
     parser.add_argument("--retry", action="store_true", help="also what crashed or timed out")
     parser.add_argument("--store", metavar="DIR", help="folder of runs (default: results/runs)")
     _add_common(parser)
+    fleet_arguments.add_options(parser)
     names, rest = leading(arguments)
     options, passed_on = parser.parse_known_args(rest)
     try:
@@ -73,9 +78,12 @@ def resume(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
             raise ValueError("name one run: `python -m suites resume latest`")
         files = RunFiles(find(store_folder(options.store), names[0]).absolute())
         files.grown()
+        devices = fleet_arguments.read(options, passed_on)
         request = _request(options, child, (str(ROOT / "suites"), *passed_on))
     except (ValueError, OSError) as error:
         return _usage(error)
+    if devices is not None:
+        return fleet.measured(request, devices, options.json_lines, files)
     return _supervised(request, _display(options), files)
 
 
@@ -98,46 +106,9 @@ def _supervised(request: Request, display: Display, files: RunFiles | None) -> i
             code = code or BROKEN
             display.line(f"cannot go on: {failure}")
         code = stopping.exit_code if stopping.is_asked else code
-    return _tell_the_end(supervisor, display, code)
-
-
-def _tell_the_end(supervisor: Supervisor, display: Display, code: int) -> int:
-    files, watch = supervisor.files, supervisor.watch
-    if files is None:
+    if supervisor.files is None:
         return code or BROKEN
-    code = code or _code_of(files)
-    left = sum(len(files.left(launch)) for launch in range(1, files.launches + 1))
-    display.ends(
-        {
-            "run": files.name,
-            "path": str(files.path),
-            "counts": files.counts,
-            "cells_left": left,
-            "exit_code": code,
-            "children": watch.children,
-        }
-    )
-    if isinstance(display, Lines):
-        if files.statuses:
-            # A process of its own: what a run means is not known here.
-            show = [sys.executable, "-m", "results", "show", str(files.path)]
-            show += ["--store", str(files.path.parents[1])]
-            subprocess.run(show, cwd=ROOT, check=False)
-        if left:
-            print(f"{left} cells are left. Go on:\n  {_go_on(files.path)}")
-    return code
-
-
-def _code_of(files: RunFiles) -> int:
-    found = set(files.statuses.values())
-    if "wrong" in found:
-        return WRONG
-    return BROKEN if found & {"crashed", "timeout", "error"} or "ok" not in found else 0
-
-
-def _go_on(path: Path) -> str:
-    there = "" if Path.cwd() == ROOT else f"cd {shlex.quote(str(ROOT))} && "
-    return f"{there}{shlex.quote(sys.executable)} -m suites resume {shlex.quote(str(path))}"
+    return tell_the_end(supervisor.files, display, code, supervisor.watch.children)
 
 
 def _plan(request: Request, options: argparse.Namespace) -> int:

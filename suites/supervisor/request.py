@@ -68,7 +68,7 @@ class Request:
 
 
 def in_one_word(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The arguments of pytest with `--store DIR` as `--store=DIR`, and so for each path of ours.
+    """The arguments of pytest with `--store DIR` as `--store=DIR`, so for each of our paths.
 
     Before it knows our options pytest takes DIR for a suite, and loads what conftest.py is beside
     it or above: that of the checkout that the store is of, where children measure another.

@@ -130,9 +130,17 @@ class RunFiles:
             "flags": [],
             "timing": None,
         }
+        self.append(record)
+        return record
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Put the line of a finished cell into the journal, where no child writes it.
+
+        Raises:
+            OSError: the disk refused.
+        """
         self._held().append(record)
         self.grown()
-        return record
 
     def forget_running(self) -> None:
         """Take back the note of a cell that will be tried again."""

@@ -66,7 +66,7 @@ class Supervisor:
         """
         is_told = self.files is None
         if self.files is None:
-            self._begin()
+            self.begin(and_measure=True)
         files = self.files
         if files is None:
             return
@@ -110,11 +110,16 @@ class Supervisor:
             self._look_into(end, None)
         return []
 
-    def _begin(self) -> None:
-        """Children that plan, until one lives to write its plan; it measures on."""
+    def begin(self, *, and_measure: bool = False) -> None:
+        """Children that plan a new run, until one lives to write its plan.
+
+        Raises:
+            CannotGoOn: no plan can be made.
+        """
+        launches = self.request.launches or 1
         while self.files is None and not self._stopping.is_asked:
             before = oom_kills()
-            end = self._child((), self._orders(launches=self.request.launches or 1))
+            end = self._child((), self._orders(launches=launches, is_begin_only=not and_measure))
             if self.files is None or not end.is_orderly:
                 self._look_into(end, before)
 
@@ -222,9 +227,11 @@ class Supervisor:
 
 def finish(supervisor: Supervisor) -> str | None:
     """Write the end of the run and let it go; → what could not be written, None where all was."""
-    files = supervisor.files
-    if files is None:
-        return None
+    return None if supervisor.files is None else finish_run(supervisor.files)
+
+
+def finish_run(files: RunFiles) -> str | None:
+    """Write a run's end, interrupted where it lacks cells; → what could not be written."""
     left = any(files.left(launch) for launch in range(1, files.launches + 1))
     with contextlib.closing(files):
         try:
