@@ -29,6 +29,7 @@ _RUN = f"""examples:
   python -m suites run heads --impl mykernel.py:attention --launches 5
   python -m suites run sequence_length --budget full --plan
   python -m suites run --fleet ray --address auto --accelerator-type H100
+  python -m suites run --device cuda:0,cuda:1
 
 Every other option is of `pytest suites`. {_CODES}"""
 _RESUME = f"""examples:
