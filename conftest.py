@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from suites.session import options, selection, sink, wiring
+from suites.session import comparison, options, selection, sink, wiring
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,10 +20,16 @@ def pytest_configure(config: pytest.Config) -> None:
     sink.configure(config)
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say at once which of pytest-benchmark's options cells do without."""
+    return sink.inert(config)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Refuse options that have no meaning before anything is collected."""
     selection.prepare(session.config)
+    comparison.prepare(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -66,6 +72,7 @@ def pytest_report_teststatus(
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Write the run's end, also after Ctrl-C."""
     wiring.finish(session, exitstatus)
+    comparison.finish(session)
 
 
 @pytest.hookimpl(wrapper=True)

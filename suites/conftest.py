@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from suites.session.fixture import RecordingFixture, recording_fixture
 from suites.session.sweep import Cell
 from suites.session.wiring import SESSION, report_status
+
+FAILED = ("error", "oom", "timeout")
 
 
 @pytest.fixture
@@ -23,6 +26,9 @@ def measure(request: pytest.FixtureRequest, benchmark: RecordingFixture) -> Call
     session = request.config.stash[SESSION]
 
     def measure_cell(cell: Cell) -> None:
+        if session.last is not None and session.last["status"] in FAILED:
+            # pytest keeps an error's frames, and what they had allocated, until it is collected.
+            gc.collect()
         report_status(*session.measure(cell, benchmark))
 
     return measure_cell

@@ -68,6 +68,15 @@ def test_a_name_that_is_not_ascii_is_a_label_and_no_identity(tmp_path):
     assert cell.key.isascii() and len(cell.key) == 16
 
 
+def test_options_that_move_no_cell_are_named():
+    """One that is ignored in silence is believed (intel-xpu-backend-for-triton PR#2256)."""
+    arguments = ("suites", "--benchmark-warmup=on", "--benchmark-max-time", "1")
+    config: Any = SimpleNamespace(invocation_params=SimpleNamespace(args=arguments))
+    assert sink.inert(config) == [
+        "attnbench: --benchmark-warmup moves no cell: they warm up until their median is steady"
+    ]
+
+
 def test_of_very_many_rounds_a_thousand_are_written(tmp_path):
     """A trivial test has a hundred thousand, and made files of gigabytes (pytest-benchmark#96)."""
     rounds = [1e-6 * (1 + n / 1e6) for n in range(100_000)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pytest_benchmark.logger import PytestBenchmarkWarning
 
 from results.store import load_run
 from tests.suite_process import Measured, refused, run_suites, strict
@@ -27,7 +28,10 @@ FAULTS = {
     "system_exit": ("SystemExit(0)", "error"),
 }
 FAULTY = """
+import weakref
 import torch
+
+held = []
 
 class OutOfResources(Exception):
     pass
@@ -37,17 +41,23 @@ def more_threads(q, k, v):
     return last(q, k, v)
 
 def last(q, k, v):
+    # What a cell that failed had allocated must not lack here (pytorch#10348).
+    assert not any(tensor() is not None for tensor in held)
     return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
 """ + "".join(
     f"""
 def {name}(q, k, v):
     if q.shape[2] == 16:
         return last(q, k, v)
+    large = q @ k.mT
+    held.append(weakref.ref(large))
     raise {raised}
 """
     for name, (raised, _) in FAULTS.items()
 )
 
+WARNING = "pytest_benchmark.logger.PytestBenchmarkWarning"
+FAIL = ("--benchmark-compare-fail=median:1%",)
 ONE = "B=1,T=48,H=2,d_h=16"
 BRIEF = ("--benchmark-max-time", "0.05")
 SMALL = ("--problem", ONE, "--baseline", "none", *BRIEF)
@@ -154,13 +164,30 @@ def test_checked_not_timed_when_pytest_benchmark_is_disabled(tmp_path):
         (("--benchmark-timer", "time.time"), "--benchmark-timer is refused"),
         (("--resume", "nothing"), 'no run called "nothing"'),
         (("--benchmark-group-by=param:zzz",), "one of implementation, problem, pass"),
+        (("--benchmark-histogram",), "pip install pygal"),
+        ((*FAIL, "--benchmark-compare", "--benchmark-disable"), "0 cells would be compared"),
+        ((*FAIL, "--benchmark-compare", "--benchmark-skip"), "0 cells would be compared"),
+        (FAIL, "--benchmark-compare-fail compares with what --benchmark-compare names"),
+        ((*FAIL, "--benchmark-compare=0099"), "nothing that was saved is called so"),
     ],
 )
 def test_an_option_without_meaning_is_refused_before_collecting(tmp_path, capsys, arguments, told):
-    assert refused(tmp_path, *arguments) == pytest.ExitCode.USAGE_ERROR
+    """Case A16 among them: nothing is compared and all is green (pytest-benchmark#65)."""
+    saved = (f"--benchmark-storage={tmp_path / 'saved'}", "-W", f"ignore::{WARNING}")
+    assert refused(tmp_path, *saved, *arguments) == pytest.ExitCode.USAGE_ERROR
     out, err = capsys.readouterr()
     assert told in err and "Traceback" not in out + err and "collected" not in out
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir() if path.name != "saved"] == []
+
+
+def test_a_first_comparison_has_no_baseline_and_is_no_mistake(tmp_path, capsys):
+    """Case A01 by pytest-benchmark's options: it ended in an internal error before any cell."""
+    limit = ("--benchmark-compare", *FAIL, f"--benchmark-storage={tmp_path / 'saved'}")
+    cells = ("--impl", "naive", "--problem", "T=8,H=1,d_h=8", "--collect-only", "-q")
+    with pytest.warns(PytestBenchmarkWarning, match="Can't compare"):
+        assert refused(tmp_path, *limit, *cells) == pytest.ExitCode.OK
+    out, err = capsys.readouterr()
+    assert "no baseline: nothing was saved yet" in out and "Traceback" not in out + err
 
 
 def test_a_store_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path):
@@ -188,6 +215,20 @@ def test_nothing_measured_of_what_was_asked_ends_5(tmp_path):
 
 def test_cells_are_grouped_by_their_own_names(brought: Measured):
     assert f"benchmark 'problem={ONE},float32'" in brought.output
+
+
+@pytest.mark.slow
+def test_a_first_run_has_no_baseline_and_passes_and_another_s_is_none(tmp_path, brought: Measured):
+    """Case A02: of a comparison that has no pair nothing is green."""
+    limit = ("--benchmark-compare", *FAIL)
+    asked = ("--impl", "kernel.py:attention", "--baseline", "none", *BRIEF, *limit)
+    nowhere = ("--benchmark-storage", str(tmp_path / "saved"), "--problem", "T=9,H=1,d_h=8")
+    found = run_suites(tmp_path, *asked, *nowhere, kernel=GOOD)
+    assert found.code == 0 and "no baseline: nothing was saved yet" in found.output
+    assert "Traceback" not in found.output
+    elsewhere = ("--benchmark-storage", str(brought.folder.parents[2] / "saved"))
+    found = run_suites(tmp_path, *asked, *elsewhere, "--problem", "T=9,H=1,d_h=8", kernel=GOOD)
+    assert found.code == 5 and "0 cells were compared" in found.output, found.output
 
 
 def test_a_comparison_that_fails_still_ends_with_our_table(tmp_path, brought: Measured):

@@ -160,7 +160,7 @@ class Session:
         finally:
             changed = torch_state.put_back(before)
         if changed:
-            raise faults.ChangedTorch(f"it changed torch for all: {', '.join(changed)}")
+            raise faults.ChangedTorch(f"it changed for all: {', '.join(changed)}")
         self._measured.add(name)
         measured = trust.told(measured, trusted, trust.read(self.device))
         samples = measured.pop("samples")
@@ -231,11 +231,10 @@ class Session:
     ) -> list[Planned]:
         usable = [i for i in implementations if i.name not in self._unavailable]
         dtypes = sorted({cell.problem.dtype for cell in cells})
-        before = torch_state.read()
-        speeds = probe_speeds(
-            usable, self.device, dtypes, lambda: device.synchronize(self.device), self.orders
-        )
-        torch_state.put_back(before)
+        with torch_state.kept():
+            speeds = probe_speeds(
+                usable, self.device, dtypes, lambda: device.synchronize(self.device), self.orders
+            )
         plan = decide(
             cells,
             speeds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields
@@ -29,6 +30,16 @@ _SHOW_ITS_TABLE = (
     "--benchmark-sort",
     "--benchmark-verbose",
 )
+_WARM_UP = "they warm up until their median is steady"
+_LENGTH = "a sample is as long as the clock needs"
+# What moves a test of one's own beside the cells, and not the cells.
+_INERT = {
+    "--benchmark-warmup": _WARM_UP,
+    "--benchmark-warmup-iterations": _WARM_UP,
+    "--benchmark-min-time": _LENGTH,
+    "--benchmark-calibration-precision": _LENGTH,
+    "--benchmark-cprofile": "it would time the profiler; the operators that ran are in every row",
+}
 _OWN_GROUPS = ("group", "name", "func", "fullfunc", "fullname", "param")
 
 
@@ -36,12 +47,13 @@ def configure(config: pytest.Config) -> None:
     """Keep its files in the checkout, its table for those who ask, its columns to a screen.
 
     Raises:
-        pytest.UsageError: it is to group by a parameter that cells do not have.
+        pytest.UsageError: it is to group by a parameter that cells do not have, or to draw without
+            the library that it draws with.
     """
     option: Any = config.option
     if not hasattr(option, "benchmark_storage"):
         raise pytest.UsageError("attnbench needs pytest-benchmark: it is switched off (-p no:…)")
-    given = {str(a).split("=")[0] for a in config.invocation_params.args}
+    given = _given(config)
     if option.benchmark_storage.startswith("file://./"):
         option.benchmark_storage = f"file://{ROOT / '.benchmarks'}"
     if option.benchmark_columns is None:
@@ -56,6 +68,20 @@ def configure(config: pytest.Config) -> None:
         # The long form prints whole tensors.
         option.tbstyle = "short"
     _check_groups(option.benchmark_group_by)
+    if option.benchmark_histogram and importlib.util.find_spec("pygal") is None:
+        # It would be told after everything was measured.
+        raise pytest.UsageError(
+            "attnbench: --benchmark-histogram draws with pygal, which is not installed: "
+            "pip install pygal, or let `python -m reports` draw"
+        )
+
+
+def inert(config: pytest.Config) -> list[str]:
+    """A line for each option that was given and does not change how cells are measured."""
+    given = _given(config)
+    return [
+        f"attnbench: {flag} moves no cell: {why}" for flag, why in _INERT.items() if flag in given
+    ]
 
 
 def params_of(cell: Cell) -> dict[str, Any]:
@@ -101,6 +127,10 @@ def commit_info() -> dict[str, Any]:
 
     commit, is_dirty = checkout()
     return {"id": commit or "unversioned", "dirty": is_dirty, "project": "attnbench", "time": None}
+
+
+def _given(config: pytest.Config) -> set[str]:
+    return {str(argument).split("=")[0] for argument in config.invocation_params.args}
 
 
 def _check_groups(group_by: str) -> None:
