@@ -11,6 +11,7 @@ from impls.interface.conformance import Conformance, conformance
 from impls.interface.conformance_cases import ASKS, cases
 from impls.interface.conformance_values import MASKS, VALUES
 from impls.interface.ran import profiled_names
+from impls.interface.sequences import each_alone
 
 
 def attention(q, k, v, causal=False, window=None, mask=None, scale=None, softcap=None, **plant):
@@ -75,6 +76,7 @@ def planted(capabilities=None, runs=(), **plant):
         "a test's own",
         capabilities=capabilities or Capabilities(),
         forward_with_lse=forward_with_lse,
+        prepare_lengths=each_alone(forward),
         runs=runs,
     )
 

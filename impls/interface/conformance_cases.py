@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from impls.interface.problem import Problem
 
 ASKS = ("output", "lse", "gradients")
+# A batch of several lengths is asked for no LSE: a call that is prepared for it gives none.
+ASKS_OF_LENGTHS = ("output", "gradients")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ CORE_PROBLEMS = (
     "B=2,T=63,H=6,H_kv=2,d_h=32",
     "T=65,H=2,d_h=64,causal,window=17,bfloat16",
     "B=2,T=17,H=3,d_h=80,bthd",
+    "lengths=33+1+65,H=2,d_h=64,causal",
 )
 CORE_VALUES = (
     "normal",
@@ -72,16 +75,22 @@ D_H = (1, 7, 8, 31, 40, 64, 72, 80, 96, 128, 192, 256)
 
 def cases() -> list[Case]:
     """The whole matrix, cases of one problem next to one another."""
-    return [*_core(), *_sizes(), *_long(), *_masking(), *_numbers(), *_memory()]
+    return [*_core(), *_sizes(), *_long(), *_masking(), *_numbers(), *_memory(), *_lengths()]
+
+
+def asks_of(problem: Problem) -> tuple[str, ...]:
+    """What is asked of a problem of its kind."""
+    return ASKS if problem.lengths is None else ASKS_OF_LENGTHS
 
 
 def _core() -> list[Case]:
     found = []
     for text in CORE_PROBLEMS:
         problem = Problem.parse(text)
-        found += [Case("core", problem, values, core=True) for values in CORE_VALUES]
+        asks = asks_of(problem)
+        found += [Case("core", problem, values, core=True, asks=asks) for values in CORE_VALUES]
         # Asking for it would compile anew, and what compiled code allocates is not poisoned.
-        found.append(Case("every element written", problem, poisoned=True))
+        found.append(Case("every element written", problem, poisoned=True, asks=asks))
     return found
 
 
@@ -257,3 +266,23 @@ def _memory() -> list[Case]:
         )
     ]
     return found
+
+
+def _lengths() -> list[Case]:
+    """Variable-length batches: who sees into a neighbour, or counts from the wrong end, is off."""
+    return [
+        Case("variable lengths", Problem.parse(f"{text},d_h=64"), asks=ASKS_OF_LENGTHS)
+        for text in (
+            "lengths=0+17+0+1+33+0,H=2",
+            "lengths=0+17+0+1+33+0,H=2,causal",
+            "lengths=4x16,H=4,H_kv=2,causal,bthd",
+            "lengths=9x1+257,H=2,causal",
+            "lengths=129+64+65,H=2,bfloat16",
+            "lengths=33+65,H=2,causal,packed",
+            "lengths=5x1,lengths_kv=9+1+65+4+128,H=4,H_kv=1,causal",
+            "lengths=17+5+33,lengths_kv=33+9+64,H=2",
+            "lengths=17+5+33,lengths_kv=33+9+64,H=2,causal",
+            "lengths=17+5+4,lengths_kv=9+0+8,H=2,causal",
+            "lengths=65+33+2,H=2,causal,window=17",
+        )
+    ]
