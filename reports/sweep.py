@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 
+from impls.interface.problem import shorten
 from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
 from reports.facets import FILLED, KEPT, Facet, Series, size_of, swept_name
 from reports.labels import spread
 from reports.owners import part_of
 from reports.points import Point
-from reports.style import GREY, PALE, REST, SHADE, Look, count_name, quantity, unit_for
+from reports.style import GREY, PALE, REST, SHADE, Look, Unit, count_name, quantity, unit_for
 
 SHARE_TOP = 1.3  # of the bound; what lies above is drawn at the edge and named in the footnote
 X_NAMES = {"T": "sequence length T", "T_q": "queries T_q", "T_kv": "keys T_kv", "H": "heads H"}
@@ -74,11 +75,15 @@ def draw_share(axes: Axes, facet: Facet, pen: Pen, top: float) -> None:
         _line(axes, facet, part, pen, ys, (0, 100 * top))
 
 
-def name_lines(axes: Axes, facet: Facet, pen: Pen, value: str) -> None:
+def name_lines(
+    axes: Axes, facet: Facet, pen: Pen, value: str, beside: Sequence[Facet] = ()
+) -> None:
     """Each line's name and last value in the right margin, spread so that none touch.
 
-    `value` is "time" or "share". A thin line leads from the last point to its name.
+    `value` is "time" or "share". A thin line leads from the last point to its name. Times have one
+    unit with those of the panels `beside`: 500 ms under 1.5 s is misread.
     """
+    unit = _unit([facet, *beside])
     box = axes.get_window_extent()
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -87,7 +92,7 @@ def name_lines(axes: Axes, facet: Facet, pen: Pen, value: str) -> None:
     line_px = 0.135 * dpi
     ends: list[tuple[float, float, Series, Look, str]] = []
     for series in facet.series:
-        look, end = pen.look(series), _end(facet, series, value)
+        look, end = pen.look(series), _end(facet, series, value, unit)
         if look is not None and end is not None:
             point, y, shown = end
             x_px, y_px = axes.transData.transform((_x(point, facet), min(y, axes.get_ylim()[1])))
@@ -112,20 +117,27 @@ def longest_name(panels: Sequence[Facet]) -> int:
         for facet in panels
         for series in facet.series
         for value in ("time", "share")
-        if (end := _end(facet, series, value))
+        if (end := _end(facet, series, value, _unit(row_mates(facet, panels))))
     ]
     return max(map(len, labels), default=0)
 
 
-def _end(facet: Facet, series: Series, value: str) -> tuple[Point, float, str] | None:
+def row_mates(facet: Facet, panels: Sequence[Facet]) -> list[Facet]:
+    """The panels that are to be compared with this one, itself with them: full and causal."""
+    return [one for one in panels if (one.row, one.dtype) == (facet.row, facet.dtype)]
+
+
+def _unit(panels: Sequence[Facet]) -> Unit:
+    return unit_for([s.points[-1].time_s for facet in panels for s in facet.series], "s")
+
+
+def _end(facet: Facet, series: Series, value: str, unit: Unit) -> tuple[Point, float, str] | None:
     """A line's last point, its height there, and the value as it is written."""
     known = [p for p in series.points if value == "time" or p.share is not None]
     if not known:
         return None
     point = known[-1]
     share = 100 * (point.share or 0.0)
-    # One unit for all names beside a panel: 500 ms under 1.5 s is misread.
-    unit = unit_for([other.points[-1].time_s for other in facet.series], "s")
     shown = f"{unit.show(point.time_s)} {unit.name}" if value == "time" else f"{share:.0f} %"
     # A line that ends early gives the size its last value belongs to.
     if (size := _x(point, facet)) < max(_x(p, facet) for p in facet.points):
@@ -149,7 +161,8 @@ def above_note(panels: Sequence[Facet]) -> str:
     """Names the points that stand at the strip's upper edge because they lie above it."""
     above = [p for f in panels for p in f.points if p.share is not None and p.share > SHARE_TOP]
     named = [
-        f"{p.implementation} {p.problem.id} at {100 * (p.share or 0):.0f} %" for p in above[:3]
+        f"{p.implementation} {shorten(p.problem.id)} at {100 * (p.share or 0):.0f} %"
+        for p in above[:3]
     ]
     if len(above) > 3:
         named.append(f"and {len(above) - 3} more")

@@ -29,6 +29,7 @@ from reports.sweep import (
     draw_time,
     longest_name,
     name_lines,
+    row_mates,
     share_top,
     time_limits,
 )
@@ -122,7 +123,7 @@ def sweep_figure(
         beside.draw(panels[0], *stacked(0, 1, beside.title))
     for upper, lower, facet in named:
         if not many:
-            name_lines(upper, facet, pen, "time")
+            name_lines(upper, facet, pen, "time", row_mates(facet, panels))
             name_lines(lower, facet, pen, "share")
         _name_bound(upper, facet)
     if many:

@@ -62,12 +62,14 @@ def test_before_and_after_have_one_unit_a_column_and_raw_seconds(run_of):
     assert sorted(float(row["base_s"]) for row in read) == pytest.approx([0.995 * t for t in times])
 
 
-def test_names_beside_a_panel_have_one_unit(run_of):
-    """A13: 500 ms under 1.5 s."""
+def test_names_beside_full_and_causal_have_one_unit(run_of):
+    """A13: 500 ms under 1.5 s, and 900 µs beside 1.5 ms."""
     long = P.with_(T_q=4096, T_kv=4096)
-    run = run_of([cell(f"impl{i}", long, time_s) for i, time_s in enumerate((1.5, 0.5, 0.021))])
-    said = texts(drawn(latency, run))
-    assert {"impl0  1500 ms", "impl1  500 ms", "impl2  21.0 ms"} <= set(said)
+    times = (1.5, 0.5, 0.021)
+    records = [cell(f"impl{i}", long, time_s) for i, time_s in enumerate(times)]
+    records.append(cell("impl0", long.with_(causal=True), 0.0009))
+    said = texts(drawn(latency, run_of(records)))
+    assert {"impl0  1500 ms", "impl1  500 ms", "impl2  21.0 ms", "impl0  0.900 ms"} <= set(said)
 
 
 def test_a_fallback_is_in_no_mean_and_no_win_and_is_counted(run_of):

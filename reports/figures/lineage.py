@@ -23,7 +23,14 @@ from reports.labels import Board
 from reports.legend import looks_of
 from reports.points import Point, points
 from reports.style import PALE
-from reports.sweep import Pen, draw_time, longest_name, name_lines, time_limits
+from reports.sweep import (
+    Pen,
+    draw_time,
+    longest_name,
+    name_lines,
+    row_mates,
+    time_limits,
+)
 from reports.sweep_figure import method_notes, title_line
 from results.answers.lineage import SUITE, Lengths, by_operator, overtakes_from
 from results.run import Run
@@ -58,7 +65,7 @@ def draw(run: Run) -> Figure | None:
         axes.set_xlabel("sequence length T")
         axes.set_ylabel("time (median)")
         axes.set_title(facet.title, loc="left", fontsize=10.5)
-        name_lines(axes, facet, pen, "time")
+        name_lines(axes, facet, pen, "time", row_mates(facet, panels))
         if facet.dtype == told_dtype:
             _mark_overtaking(axes, facet, sweeps)
     footnote(figure, notes)
