@@ -24,6 +24,35 @@ def test_the_page_holds_what_the_command_says():
     assert [(a, b) for a, b in pairs if abs(float(a) - float(b)) > 1] == []
 
 
+def numbers_of(row: str) -> list[float]:
+    """The numbers of a row's cells, "2 of 700" being two."""
+    return [float(number) for number in NUMBER.findall(row)]
+
+
+def test_the_gate_keeps_on_the_page_what_it_promises():
+    """0.5 % of unchanged runs may fail, 1 % of synthetic ones; a fifth of the cells be suspects."""
+    rows = re.findall(r"^\| (quiet|contended) \| (.+?) \| (.+)$", of_page(TEXT), re.MULTILINE)
+    assert len(rows) == 6
+    for machine, summary, figures in rows:
+        failed, runs, _, five, ten, suite, suspects, cells = numbers_of(figures)
+        assert runs == 1500 and failed <= 0.005 * runs, (machine, summary)
+        least = {"lower quartile": 94.0, "minimum": 96.0, "median": 93.0}[summary]
+        assert five >= (99.0 if machine == "quiet" else least)
+        assert ten >= 97.0 and suite >= 95.0, (machine, summary)
+        assert suspects < cells / 5
+    synthetic = re.findall(r"^\| [\d.]+ % \| (\d+) of (\d+) \|", of_page(TEXT), re.MULTILINE)
+    assert [runs for _, runs in synthetic] == ["700"] * 3
+    assert max(int(failed) for failed, _ in synthetic) <= 7
+
+
+def test_the_history_keeps_on_the_page_what_it_promises():
+    """One flat series in a hundred may alert; +5 % shows after 5 nights, of twice the noise 10."""
+    rows = dict(re.findall(r"^\| ([12]) % \| (.+)$", of_page(TEXT), re.MULTILINE))
+    quiet, noisy = numbers_of(rows["1"]), numbers_of(rows["2"])
+    assert quiet[0] <= 1.0 and noisy[0] <= 1.0
+    assert quiet[2] >= 95.0 and noisy[3] >= 85.0
+
+
 def test_the_page_holds_the_injection_as_it_is_found_now():
     """The part of the tables that is quick to make."""
     rows = injection_rows()

@@ -16,23 +16,21 @@ from results.store import load_run
 from tests.fake_launches import NAMES, noisy, write_side
 from tests.nights import NIGHTS, flat_share, found_share, nightly
 
-SERIES = [pytest.param(60, id="short"), pytest.param(400, id="full", marks=pytest.mark.slow)]
+# A few: of 400 series docs/gate.md has the rates, and test_gate_page.py what they must be.
+SERIES = 60
 
 
-@pytest.mark.parametrize("series", SERIES)
 @pytest.mark.parametrize("noise", [0.01, 0.02])
-def test_a_flat_series_is_left_alone(noise, series):
-    assert flat_share(series, noise) <= 0.01
+def test_a_flat_series_is_left_alone(noise):
+    assert flat_share(SERIES, noise) <= 0.01
 
 
-@pytest.mark.parametrize("series", SERIES)
-def test_a_step_is_found_within_five_nights_on_a_quiet_machine(series):
-    assert found_share(series, 0.01, 5) >= 0.95
+def test_a_step_is_found_within_five_nights_on_a_quiet_machine():
+    assert found_share(SERIES, 0.01, 5) >= 0.95
 
 
-@pytest.mark.parametrize("series", SERIES)
-def test_a_step_is_found_within_ten_nights_on_a_noisy_machine(series):
-    assert found_share(series, 0.02, 10) >= (0.85 if series > 100 else 0.8)
+def test_a_step_is_found_within_ten_nights_on_a_noisy_machine():
+    assert found_share(SERIES, 0.02, 10) >= 0.8
 
 
 @pytest.mark.slow
