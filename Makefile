@@ -6,7 +6,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install borrowed bench gpu check test test-all numbers another-triton cpu-rivals fleet lock clean
+.PHONY: help install borrowed bench gpu check test test-all interpreted numbers another-triton cpu-rivals fleet lock clean
 
 BUDGET ?= quick
 PYTHON := $(or $(PY),.venv/bin/python)
@@ -77,14 +77,20 @@ check: $(READY) ## ruff, ruff format, pyright
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m pyright
 
-# A file's tests stay together: they share what it costs to set them up.
-BESIDE := -n logical --maxprocesses 4 --dist loadfile
+# A file's tests stay together: they share what it costs to set them up. Their order is that of
+# tests/conftest.py, where what takes longest comes first.
+BESIDE := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: check ## check, then the tests that are not slow
 	$(PYTHON) -m pytest $(BESIDE) -m "not slow"
 
 test-all: check ## check, then every test
 	$(PYTHON) -m pytest $(BESIDE)
+
+# Cases know nothing of one another: one by one on whichever core is free.
+interpreted: $(READY) ## every case of the Triton kernels in its interpreter, in one pytest
+	TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n logical --maxprocesses 4 \
+	  --noconftest -p no:cacheprovider tests/interpreted_*.py $(ARGS)
 
 numbers: $(READY) ## the tables of docs/gate.md, anew from tests/data and ten launches
 	$(PYTHON) -m tests.gate_numbers
