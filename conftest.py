@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from suites.session import comparison, options, selection, sink, wiring
+from suites.session import comparison, options, selection, sink, warnings_of_others, wiring
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,9 +47,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session):
     """Settle machine, ceilings and plan before the first cell; look again after the last."""
-    wiring.begin(session)
-    result = yield
-    wiring.look_again(session)
+    with warnings_of_others.shown(session.config):
+        wiring.begin(session)
+        result = yield
+        wiring.look_again(session)
     return result
 
 
