@@ -38,10 +38,14 @@ def fork_or_exec(args: Sequence[Any], executables: Any, *rest: Any) -> int:
         return _fork_exec(args, executables, *rest)
     sys.stdout.flush()
     sys.stderr.flush()
+    # A run's journal lets go of its files in a fork; those that are passed on are to stay.
+    copies = {descriptor: os.dup(descriptor) for descriptor in rest[1]}
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
+            for descriptor, copy in copies.items():
+                os.dup2(copy, descriptor)
             _become(words[1:], *rest)
             code = _run(words[1:])
         except BaseException:  # whatever it is, the fork ends here and tells
@@ -51,6 +55,8 @@ def fork_or_exec(args: Sequence[Any], executables: Any, *rest: Any) -> int:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
+    for copy in copies.values():
+        os.close(copy)
     return pid
 
 
