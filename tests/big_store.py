@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import resource
 import subprocess
 import sys
 import tempfile
@@ -82,9 +83,9 @@ def times_of(n: int, runs: int, cells: int) -> list[float]:
     return times.tolist()
 
 
-def seconds(*command: str, store: Path) -> tuple[float, str]:
-    """The wall time of a command in a process of its own, and what it printed."""
-    begin = time.perf_counter()
+def seconds(*command: str, store: Path) -> tuple[float, float, str]:
+    """Wall and CPU time of a command in a process of its own, and what it printed."""
+    begin, cpu_begin_s = time.perf_counter(), _children_s()
     done = subprocess.run(
         [sys.executable, "-m", *command, "--store", str(store)],
         cwd=CHECKOUT,
@@ -92,7 +93,12 @@ def seconds(*command: str, store: Path) -> tuple[float, str]:
         text=True,
         check=True,
     )
-    return time.perf_counter() - begin, done.stdout
+    return time.perf_counter() - begin, _children_s() - cpu_begin_s, done.stdout
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def commands(cells: int, out: Path) -> dict[str, list[str]]:
@@ -120,8 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as out:
         for turn in ("first", "second", "third"):
             for what, command in commands(options.cells, Path(out)).items():
-                took_s, _ = seconds(*command, store=options.store)
-                print(f"{turn}: {what}: {took_s:.2f} s", flush=True)
+                took_s, cpu_s, _ = seconds(*command, store=options.store)
+                print(f"{turn}: {what}: {took_s:.2f} s, {cpu_s:.2f} s of CPU", flush=True)
     return 0
 
 
