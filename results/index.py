@@ -19,7 +19,9 @@ from pathlib import Path
 
 from results.folders import RunFolder
 
-FILE = "index.sqlite3"
+_NAME, _ENDING = "index-", ".sqlite3"
+# An index that no checkout has written to for so long is nobody's.
+_OLD_S = 30 * 86_400
 Keep = Callable[..., None]
 # Fewer runs are read as fast, and a small store stays as it is.
 LEAST_RUNS = 32
@@ -50,7 +52,7 @@ class Index:
 
     def __init__(self, store: Path, runs: int) -> None:
         """The index of a store of so many runs; of a few there is none."""
-        self._file = store / FILE
+        self._file = index_file(store)
         self._is_used = runs >= LEAST_RUNS
         self._is_broken = False
         self.trouble: str | None = None
@@ -131,6 +133,8 @@ class Index:
             try:
                 if self._is_broken:
                     self._delete()
+                if not self._file.exists():
+                    _delete_old(self._file.parent)
                 with closing(self._open()) as connection:
                     connection.executescript(_SCHEMA)
                     connection.execute("BEGIN IMMEDIATE")
@@ -154,6 +158,17 @@ class Index:
         for ending in ("-journal", "-wal", "-shm", ""):
             Path(f"{self._file}{ending}").unlink(missing_ok=True)
         self._is_broken = False
+
+
+def index_file(store: Path) -> Path:
+    """The index of a store for this code: another checkout that reads otherwise has its own."""
+    return store / f"{_NAME}{_code().hex()[:8]}{_ENDING}"
+
+
+def _delete_old(store: Path) -> None:
+    for file in store.glob(f"{_NAME}*{_ENDING}"):
+        if file.stat().st_mtime < time.time() - _OLD_S:
+            file.unlink(missing_ok=True)
 
 
 def _is_broken(error: Exception) -> bool:

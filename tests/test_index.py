@@ -56,7 +56,7 @@ def test_only_what_changed_is_read(tmp_path, monkeypatch):
     read = reads(monkeypatch)
     list_runs(tmp_path)
     assert sorted(read) == sorted([paths[2].name, new.name])
-    with closing(sqlite3.connect(tmp_path / index.FILE)) as base:
+    with closing(sqlite3.connect(index.index_file(tmp_path))) as base:
         kept = {os.fsdecode(run) for (run,) in base.execute("SELECT run FROM summaries")}
     assert kept == {f"{path.parent.name}/{path.name}" for path in tmp_path.glob("*/*")}
 
@@ -157,13 +157,18 @@ def test_the_index_and_the_runs_say_the_same_whatever_is_done_often(steps):
     compare_after(steps)
 
 
-def test_what_other_code_kept_says_nothing(tmp_path, monkeypatch):
+def test_what_other_code_kept_says_nothing_and_is_deleted_when_it_is_old(tmp_path, monkeypatch):
     fill(tmp_path)
     everything(tmp_path)
+    mine = index.index_file(tmp_path)
     read = reads(monkeypatch)
     monkeypatch.setattr(index, "_code", lambda: b"another")
     list_runs(tmp_path)
-    assert len(read) == 6
+    assert len(read) == 6 and mine.exists() and index.index_file(tmp_path) != mine
+    os.utime(mine, (1.0, 1.0))
+    monkeypatch.setattr(index, "_code", lambda: b"a third")
+    list_runs(tmp_path)
+    assert not mine.exists() and len(list(tmp_path.glob("index*"))) == 2
 
 
 def test_a_file_that_changed_a_moment_ago_is_read_again(tmp_path, monkeypatch):

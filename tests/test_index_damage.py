@@ -45,10 +45,10 @@ def test_flipped_bytes_change_no_answer_and_are_healed(tmp_path, monkeypatch, se
     fill(tmp_path)
     expected = directly(tmp_path)
     everything(tmp_path)
-    whole = (tmp_path / index.FILE).read_bytes()
+    whole = index.index_file(tmp_path).read_bytes()
     for seed in range(seeds):
-        (tmp_path / index.FILE).write_bytes(whole)
-        spoilt(tmp_path / index.FILE, seed)
+        index.index_file(tmp_path).write_bytes(whole)
+        spoilt(index.index_file(tmp_path), seed)
         assert everything(tmp_path) == expected, seed
         # What found the file broken made it anew, with what it had read itself.
         everything(tmp_path)
@@ -78,15 +78,15 @@ def other_program(file: Path) -> None:
 def test_a_file_that_is_no_index_is_made_anew(tmp_path, monkeypatch, spoil):
     fill(tmp_path)
     expected = everything(tmp_path)
-    spoil(tmp_path / index.FILE)
+    spoil(index.index_file(tmp_path))
     assert everything(tmp_path) == expected
-    if not (tmp_path / index.FILE).is_symlink():
+    if not index.index_file(tmp_path).is_symlink():
         read = reads(monkeypatch)
         assert everything(tmp_path) == expected and read == []
 
 
 def test_where_the_index_cannot_be_written_it_is_said_and_done_without(tmp_path, capsys):
-    (tmp_path / index.FILE).mkdir()
+    index.index_file(tmp_path).mkdir()
     fill(tmp_path)
     assert everything(tmp_path) == directly(tmp_path)
     assert "nothing is kept for the next time" in capsys.readouterr().err
@@ -144,7 +144,7 @@ def test_a_kill_in_the_middle_of_writing_loses_nothing(tmp_path, monkeypatch):
     expected = directly(tmp_path)
     with child(KILLED + LIST, str(tmp_path)) as killed:
         assert killed.wait() == -signal.SIGKILL
-    assert (tmp_path / f"{index.FILE}-journal").exists()
+    assert Path(f"{index.index_file(tmp_path)}-journal").exists()
     read = reads(monkeypatch)
     assert everything(tmp_path) == expected and read == []
 
@@ -154,7 +154,7 @@ def test_several_at_once_on_a_new_store_all_answer(tmp_path):
     listing = [child(LIST, str(tmp_path)) for _ in range(2)]
     assert [process.communicate()[0] for process in listing] == ["12 12\n"] * 2
     assert everything(tmp_path) == directly(tmp_path)
-    connection = sqlite3.connect(tmp_path / index.FILE)
+    connection = sqlite3.connect(index.index_file(tmp_path))
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
 
