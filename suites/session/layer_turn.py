@@ -19,7 +19,7 @@ from impls.layer.part_inputs import PartInputs
 
 
 def has_turn(problem: Problem) -> bool:
-    """Whether `turn` changes the weights that a core computes: a single head changes no places.
+    """Whether `turn` changes what weights a core computes: one head changes no places.
 
     Where it does not the tensors must be `replaced`, of which the outputs do not follow.
     """
