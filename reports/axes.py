@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
+from impls.interface.problem import shorten
 from reports.owners import part_of
 from reports.points import Undrawn
 from reports.style import GREY, GRID, plain, plural
@@ -149,7 +150,7 @@ def undrawn_note(undrawn: Sequence[Undrawn]) -> str:
     """What is not in the plot, counted and named; empty when all is."""
     if not undrawn:
         return ""
-    named = [f"{u.implementation} {u.problem.id} ({u.why})" for u in undrawn[:4]]
+    named = [f"{u.implementation} {shorten(u.problem.id)} ({u.why})" for u in undrawn[:4]]
     if len(undrawn) > 4:
         named.append(f"and {len(undrawn) - 4} more")
     return f"{plural(len(undrawn), 'point')} not drawable: {'; '.join(named)}."

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 
+from impls.interface.problem import shorten
 from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
 from reports.facets import FILLED, KEPT, Facet, Series, size_of, swept_name
 from reports.labels import spread
@@ -160,7 +161,8 @@ def above_note(panels: Sequence[Facet]) -> str:
     """Names the points that stand at the strip's upper edge because they lie above it."""
     above = [p for f in panels for p in f.points if p.share is not None and p.share > SHARE_TOP]
     named = [
-        f"{p.implementation} {p.problem.id} at {100 * (p.share or 0):.0f} %" for p in above[:3]
+        f"{p.implementation} {shorten(p.problem.id)} at {100 * (p.share or 0):.0f} %"
+        for p in above[:3]
     ]
     if len(above) > 3:
         named.append(f"and {len(above) - 3} more")

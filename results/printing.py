@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from impls.interface.problem import shorten
 from results.counters_printing import MEANING as COUNTED
 from results.counters_printing import print_counters
 from results.disturbance import disturbance
@@ -95,7 +96,7 @@ def _print_cells(cells: list[Cell], console: Console, *, show_counters: bool = F
 
 def common_parts(cells: Sequence[Cell]) -> list[str]:
     """The parts of the problems' ids that all of several problems share, in their order."""
-    ids = [cell.problem.id.split(",") for cell in cells]
+    ids = [shorten(cell.problem.id).split(",") for cell in cells]
     if len({tuple(parts) for parts in ids}) < 2:
         return []
     return [part for part in ids[0] if all(part in parts for parts in ids)]
@@ -104,7 +105,7 @@ def common_parts(cells: Sequence[Cell]) -> list[str]:
 def varying_text(cell: Cell, common: Iterable[str]) -> str:
     """What is left of a problem's id; where nothing is, it is the full one among causal ones."""
     left_out = set(common)
-    parts = [part for part in cell.problem.id.split(",") if part not in left_out]
+    parts = [part for part in shorten(cell.problem.id).split(",") if part not in left_out]
     return " ".join(parts) or "full"
 
 

@@ -18,7 +18,13 @@ from impls.interface.inputs import Inputs, make_inputs
 from impls.interface.problem import PASSES, Problem
 from impls.interface.reference import reference
 from impls.interface.registry import implementations
-from impls.interface.sequence_lengths import range_text, read_lengths, write_lengths, zipf
+from impls.interface.sequence_lengths import (
+    range_text,
+    read_lengths,
+    shorten,
+    write_lengths,
+    zipf,
+)
 from impls.interface.sequences import offsets, seen_keys
 from tests.brute_force import brute_force
 
@@ -154,6 +160,14 @@ def test_zipf_follows_its_law():
     assert read_lengths("zipf:16:1000000") == lengths
     assert set(zipf(8, 64, 0.0)) == {8}
     assert (range_text((3, 9, 4)), range_text((5, 5))) == ("3…9", "5")
+
+
+def test_an_id_that_is_read_and_not_typed_has_no_list_of_lengths():
+    assert shorten("lengths=3x16,H=2") == "lengths=3x16,H=2"
+    assert shorten("lengths=9x1,lengths_kv=9+8+7+6+5+4+3+2+1,H=2") == (
+        "lengths=9x1,lengths_kv=9 of 1…9,H=2"
+    )
+    assert shorten("B=1,T=8,H=2") == "B=1,T=8,H=2"
 
 
 # Work.

@@ -10,6 +10,7 @@ from typing import Any
 from impls.interface.around import Around
 from impls.interface.sequence_lengths import check_lengths, read_lengths, write_lengths
 from impls.interface.sequence_lengths import range_text as range_text
+from impls.interface.sequence_lengths import shorten as shorten
 
 DTYPES = ("float32", "bfloat16", "float16")
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}

@@ -49,6 +49,21 @@ def range_text(lengths: Sequence[int]) -> str:
     return str(longest) if shortest == longest else f"{shortest}…{longest}"
 
 
+def shorten(problem_id: str) -> str:
+    """A problem's id with many lengths as their number and range, to be read, not typed.
+
+    >>> shorten("lengths=606+303+202+152+122+101+87+76,H=4,d_h=64,float32")
+    'lengths=8 of 76…606,H=4,d_h=64,float32'
+    """
+
+    def short(found: re.Match[str]) -> str:
+        lengths = read_lengths(found[2])
+        text = f"{len(lengths)} of {range_text(lengths)}"
+        return found[1] + (text if len(text) < len(found[2]) else found[2])
+
+    return re.sub(r"\b(lengths(?:_kv)?=)([^,]+)", short, problem_id)
+
+
 def zipf(count: int, total: int, exponent: float = 1.0) -> tuple[int, ...]:
     """`count` lengths that fall with rank r as 1/r^exponent (Zipf 1949) and sum to `total`.
 

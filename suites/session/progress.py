@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from impls.interface.problem import shorten
 from suites.measure.journal import row_of
 
 
@@ -61,7 +62,7 @@ def _told(record: Mapping[str, Any]) -> str:
     from impls.interface.problem import Problem
 
     problem = Problem.from_json(record["problem"])
-    told = f"{record['implementation']:<16} {problem.id}"
+    told = f"{record['implementation']:<16} {shorten(problem.id)}"
     if record["pass"] != "forward":
         told += f" {record['pass']}"
     timing = record.get("timing")
