@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -51,6 +53,7 @@ def start(folder: Path, which: str, *arguments: str, store: str = "store") -> su
     words = [w for w in arguments if which == "resume"][:1]
     rest = arguments[len(words) :]
     environment["PYTHONPATH"] += os.pathsep + str(ROOT)
+    environment["TMPDIR"] = str(scratch_of(folder))
     return subprocess.Popen(
         [sys.executable, "-m", "suites", which, *words, *given, *rest],
         cwd=folder,
@@ -59,6 +62,13 @@ def start(folder: Path, which: str, *arguments: str, store: str = "store") -> su
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def scratch_of(folder: Path) -> Path:
+    """Where a fleet keeps its files; sockets of Ray lie there, whose paths must be short."""
+    place = Path(tempfile.gettempdir()) / f"fleet-{zlib.crc32(str(folder).encode())}"
+    place.mkdir(exist_ok=True)
+    return place
 
 
 def lines_of(folder: Path, store: str = "store") -> list[dict]:
@@ -76,20 +86,20 @@ def left_over(since: float) -> list[str]:
     found = []
     for process in psutil.process_iter(["cmdline", "create_time", "status"]):
         words = " ".join(process.info["cmdline"] or [])
-        is_ours = any(word in words for word in ("raylet", "gcs_server", "ray::", "suites.fleet"))
+        is_ours = any(word in words for word in ("raylet", "gcs_server", "ray::", "fleet.worker"))
         is_young = process.info["create_time"] >= since - 1
         if is_ours and is_young and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(words[:100])
     return found
 
 
-def nothing_is_left(since: float) -> bool:
+def nothing_is_left(since: float, scratch: Path) -> bool:
     until = time.monotonic() + 15
     while left_over(since) and time.monotonic() < until:
         time.sleep(0.2)
     assert left_over(since) == []
-    folders = Path(tempfile.gettempdir()).glob("attnbench-*")
-    assert [f for f in folders if f.stat().st_mtime >= since and "-cores-" not in f.name] == []
+    assert [path.name for path in scratch.iterdir() if "-cores-" not in path.name] == []
+    shutil.rmtree(scratch)
     return True
 
 
@@ -148,7 +158,7 @@ def lost(tmp_path_factory) -> Outcome:
     code = process.wait()
     watcher.over.set()
     thread.join()
-    assert nothing_is_left(since)
+    assert nothing_is_left(since, scratch_of(folder))
     return Outcome(code, told, errors, lines_of(folder), watcher.together, folder, killed)
 
 
@@ -232,6 +242,7 @@ def test_a_killed_driver_leaves_nothing_behind_and_resume_measures_the_rest(tmp_
     told, errors = again.communicate(timeout=300)
     assert (again.returncode, errors) == (5, ""), told
     assert finished <= cells_of(lines_of(tmp_path)) == cells_of(serial)
+    shutil.rmtree(scratch_of(tmp_path))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -243,6 +254,6 @@ def test_a_fleet_that_is_stopped_keeps_what_is_finished_and_ends_all(tmp_path, n
     assert (process.returncode, errors) == (code, "")
     ended = events(told)[-1]
     assert ended["event"] == "ended" and ended["cells_left"] > 0
-    assert nothing_is_left(since)
+    assert nothing_is_left(since, scratch_of(tmp_path))
     (header,) = (tmp_path / "store").glob("*/*/run.json")
     assert load_run(header.parent).state == "interrupted"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from suites.fleet.arguments import FleetOptions
 from suites.fleet.display import FleetDisplay, FleetJsonLines, FleetLines
@@ -29,7 +30,9 @@ def measured(
     request: Request, options: FleetOptions, as_json: bool, files: RunFiles | None = None
 ) -> int:
     """Measure on a fleet what is asked for, or what the run of `files` lacks; → the exit code."""
-    display = _display(as_json)
+    # Ray prints to whatever stdout is while it is connected.
+    make_display = partial(_display, as_json, sys.stdout)
+    display = make_display()
     with tempfile.TemporaryDirectory(prefix="attnbench-code-") as folder:
         brought = files.header["settings"].get("brought", ()) if files else ()
         shipment = ship(Path(folder), request.arguments, brought)
@@ -38,7 +41,7 @@ def measured(
             with connected(options, shipment.folder) as engine, Stopping() as stopping:
                 order = _order(request, options, shipment, engine)
                 fleet = Fleet(engine, order, stopping, display.line)
-                code = _driven(fleet, request, options, shipment, display, as_json, files)
+                code = _driven(fleet, request, options, shipment, make_display, files)
                 code = stopping.exit_code if stopping.is_asked else code
         except CannotGoOn as error:
             # Before there was a fleet.
@@ -59,15 +62,15 @@ def _driven(
     request: Request,
     options: FleetOptions,
     shipment: Shipment,
-    display: FleetDisplay,
-    as_json: bool,
+    make_display: Callable[..., FleetDisplay],
     files: RunFiles | None,
 ) -> int:
     """Begin or go on, measure, and write the end of every run; → the code of what went wrong."""
+    display = make_display()
 
     def new_run(header: Mapping[str, Any], is_one_of_several: bool) -> tuple[RunFiles, Any]:
         made = _run_of(header, store_folder(options.store), shipment)
-        return made, _display(as_json, is_one_of_several)
+        return made, make_display(is_one_of_several)
 
     failure, code = None, 0
     try:
@@ -142,5 +145,5 @@ def _options_again(options: FleetOptions) -> str:
     return " " + shlex.join(["--fleet", "ray", *words])
 
 
-def _display(as_json: bool, is_one_of_several: bool = False) -> FleetDisplay:
-    return FleetJsonLines() if as_json else FleetLines(is_one_of_several)
+def _display(as_json: bool, stdout: TextIO, is_one_of_several: bool = False) -> FleetDisplay:
+    return FleetJsonLines(stdout) if as_json else FleetLines(is_one_of_several)

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -137,11 +137,13 @@ def connected(options: FleetOptions, code: Path) -> Iterator[RayEngine]:
         shutil.rmtree(folder, ignore_errors=True)
         where = f"--address {options.address}: " if options.address else ""
         raise CannotGoOn(f"{where}Ray: {_cause(error)}", is_usage=bool(where)) from None
-    try:
-        yield RayEngine(ray, options, None if options.address else folder)
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+    # Ray tells of a lost worker on stdout, which our own lines tell too.
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        try:
+            yield RayEngine(ray, options, None if options.address else folder)
+        finally:
+            ray.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _alone(folder: str) -> dict[str, Any]:
