@@ -142,8 +142,8 @@ def test_no_core_is_claimed_twice_and_a_killed_holder_gives_its_own_back(tmp_pat
     ) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "0\n"
         with claimed(1, cores, tmp_path) as claim:
-            assert claim.cpus == (1,), "the other one"
-        holder.send_signal(signal.SIGKILL)
+            holder.send_signal(signal.SIGKILL)
+        assert claim.cpus == (1,), "the other one"
     with claimed(2, cores, tmp_path) as claim:
         assert claim.cpus == (0, 1)
     with pytest.raises(ValueError, match="3 cores are wanted and 2 are here"), claimed(3, cores):
