@@ -218,7 +218,8 @@ def attend(
     - `causal` is aligned bottom-right: query i sees keys j ≤ i + T_kv − T_q.
     - `window` w, with causal: only keys j > i + T_kv − T_q − w of those.
     - `mask` broadcasts to (B, H, T_q, T_kv) from the right: bool, True = may attend; or floating,
-      added to the scaled scores, −inf = may not attend. Not together with `causal`.
+      added to the scaled scores in the dtype of q, −inf = may not attend: a number, however low, is
+      no −inf, and a row of the same one is a mean. Not together with `causal`.
     - `scale` multiplies the scores; None is 1/sqrt(d_h); 0.0 is zero.
     - `softcap` c caps the scaled scores: c·tanh(s / c), before the mask.
     - query head h reads kv head h // (H / H_kv).
