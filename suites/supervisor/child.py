@@ -94,6 +94,9 @@ class Child:
     def complaint(self) -> str:
         """Why pytest refused to start: its own words."""
         lines = [line.strip() for line in self._tail().splitlines() if line.strip()]
+        refused = [line.partition(": error: ")[2] for line in lines if ": error: " in line]
+        if refused:
+            return refused[0]
         errors = [line for line in lines if line.startswith(("ERROR: ", "E   "))]
         return " ".join((errors or lines[-1:] or ["it said nothing"])[:3])
 

@@ -151,7 +151,9 @@ class Supervisor:
         if self._stopping.is_asked:
             # It was killed for us: nothing is known against its cell.
             return
-        if end.is_orderly:
+        is_refused = end.code == USAGE_OF_PYTEST and not (end.running or end.trying)
+        if end.is_orderly or is_refused:
+            # Options that pytest does not know end it before it can tell that it came to its end.
             raise CannotGoOn(end.complaint, is_usage=end.code == USAGE_OF_PYTEST)
         is_oom = kills_before is not None and (oom_kills() or 0) > kills_before
         death = death_of(end, is_oom)
