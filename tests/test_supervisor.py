@@ -173,7 +173,7 @@ def test_a_suite_or_option_that_is_not_there_ends_with_2(tmp_path, capsys):
     assert 'no run called "nothing"' in capsys.readouterr().err
     with pytest.raises(SystemExit) as stopped:
         command.run(["--help"])
-    assert stopped.value.code == 0 and capsys.readouterr().out.count("  python -m suites run") == 4
+    assert stopped.value.code == 0 and capsys.readouterr().out.count("  python -m suites run") == 5
 
 
 def test_a_log_has_a_line_a_cell_and_no_control_characters(tmp_path, capsys):

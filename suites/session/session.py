@@ -49,7 +49,7 @@ class Session:
         self.counts: dict[str, int] = {}
         self.directory: RunDirectory | None = None
         self.orders = orders.read()
-        self._budget = Budget.of(options.budget, options.planned_s)
+        self._budget = Budget.of(options.budget, options.planned_s, options.seconds)
         self._unavailable: dict[str, tuple[str, list[str]]] = {}
         self._memory = SubjectMemory()
         self.looks = Looks()
