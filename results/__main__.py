@@ -166,7 +166,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         default="latest",
         metavar="RUN",
-        help='"latest" (default), a name as `list` has it or its beginning, or a path',
+        help='"latest" (default; a timed one, where there is one), a name as `list` has it or its '
+        "beginning, or a path",
     )
     show.add_argument("--all", action="store_true", help="also a row for each cell without a time")
     show.add_argument(

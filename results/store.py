@@ -20,6 +20,7 @@ __all__ = ["RunNotFound", "find_run", "list_runs", "load_run", "store_folder", "
 
 STORE_VARIABLE = "ATTNBENCH_STORE"
 _READING = "results: read {done} of {total} runs, {left}: this once; the index keeps them"
+_KINDS = ("timed", "static")
 # What is read before it is kept: an interrupted first reading goes on from there.
 _AT_ONCE = 500
 
@@ -105,8 +106,9 @@ def find_run(
 ) -> Path:
     """The folder of the run called so.
 
-    `name` is "latest", a run's name, a beginning of it, `<machine-key>/<name>`, or a path; "latest"
-    is of all runs, or of those of one `kind`, "timed" or "static", that `is_meant` says yes to.
+    `name` is "latest", a run's name, a beginning of it, `<machine-key>/<name>`, or a path. "latest"
+    is of one `kind`, "timed" or "static"; of any, it is a static run only where none is timed. It
+    is of those that `is_meant` says yes to.
 
     Raises:
         RunNotFound: none is called so, or several; the message offers close names.
@@ -131,14 +133,14 @@ def find_run(
 
 def _latest(store: Path, kind: str | None, is_meant: Callable[[Header], bool] | None) -> Path:
     every = without_parts(list_runs(store))
-    for one in every:
-        is_kind = one.header is not None and kind in (None, one.header.kind)
-        if is_kind and (is_meant is None or is_meant(load_header(one.path, is_planned=False))):
-            return one.path
-    if kind == "static":
-        what, command = "static runs", "python -m suites static"
-    else:
-        what, command = "runs", "make bench"
+    readable = [(s, s.header.kind) for s in every if s.header is not None]
+    # Compiling measures nothing: a static run hides no timed one.
+    for wanted in (kind,) if kind else _KINDS:
+        for one in (s for s, its in readable if its == wanted):
+            if is_meant is None or is_meant(load_header(one.path, is_planned=False)):
+                return one.path
+    command = "python -m suites static" if kind == "static" else "make bench"
+    what = f"{kind} runs" if kind == "static" or readable else "runs"
     words = f"no {what} in {store}: make one with `{command}`"
     if unreadable := [s for s in every if s.error]:
         first = f"{unreadable[0].name}: {unreadable[0].error}"

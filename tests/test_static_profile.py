@@ -8,6 +8,7 @@ from impls.interface.problem import Problem
 from results.reading import Place, SchemaError
 from results.static_profile import assignments, is_static, read_static
 from results.store import RunNotFound, find_run, load_run
+from suites.session.run_on_disk import find
 from tests.fake_cells import cell
 from tests.fake_profiles import profile
 
@@ -93,7 +94,28 @@ def test_the_latest_run_of_one_kind_is_found(run_directory, tmp_path):
     store = tmp_path / "runs"
     with pytest.raises(RunNotFound, match=r"no static runs .* `python -m suites static`"):
         find_run("latest", store, kind="static")
+    assert find_run("latest", store) == old
     new = run_directory(created="20261129T200000Z", records=[], change=static)
-    assert find_run("latest", store) == new
+    assert find_run("latest", store) == old, "a static run hides no timed one"
     assert find_run("latest", store, kind="static") == new
     assert find_run("latest", store, kind="timed") == old
+
+
+def test_where_nothing_was_timed_the_latest_is_static(run_directory, tmp_path):
+    path, store = run_directory(records=[], change=static), tmp_path / "runs"
+    assert find_run("latest", store) == path
+    with pytest.raises(RunNotFound, match=r"no timed runs in .*: make one with `make bench`"):
+        find_run("latest", store, kind="timed")
+
+
+def test_a_static_run_is_never_gone_on_with(run_directory, tmp_path):
+    timed = run_directory(created="20261129T190000Z", records=[cell("naive", PROBLEM, 0.1)])
+    store = tmp_path / "runs"
+    path = run_directory(created="20261129T200000Z", records=[], change=static)
+    assert find(store, "latest") == timed
+    assert find(store, "20261129T") == timed, "the beginning of both"
+    for name in (path.name, "20261129T2", str(path)):
+        with pytest.raises(ValueError, match=f"{path.name} is a static run"):
+            find(store, name)
+    with pytest.raises(ValueError, match=rf"newest are {timed.name}$"):
+        find(store, "nobody")

@@ -10,28 +10,31 @@ from suites.measure.journal import RUN
 
 
 def find(runs: Path, name: str) -> Path:
-    """The folder of the run called `name` under the folder `runs`, or of the one at a path.
+    """The folder of the timed run called `name` under the folder `runs`, or of the one at a path.
 
-    "latest" is the newest; a beginning of a name will do where it is one run's.
+    "latest" is the newest; a beginning of a name will do where it is one run's. A static run,
+    whose kernels were only compiled, is none of them: there is nothing in it to go on with.
 
     Raises:
         ValueError: there is none, or several; the message lists the newest ones.
     """
     if name == "latest":
-        made = {p: _made(p) for p in runs.glob(f"*/*/{RUN}")}
+        made = {p: _made(p) for p in runs.glob(f"*/*/{RUN}") if not _is_static(p)}
         name = max(made, key=lambda p: made[p]).parent.name if made else name
     path = Path(name)
     if (path / RUN).is_file():
-        return path
+        return _timed(path)
     if not name or set(name) & set("*?["):
         raise ValueError(f'"{name}" is no name of a run: give one that `results list` prints')
     found = sorted(runs.glob(f"*/{name}/{RUN}")) or sorted(runs.glob(f"*/{name}*/{RUN}"))
-    if len(found) != 1:
-        newest = sorted((p.parent.name for p in runs.glob(f"*/*/{RUN}")), reverse=True)[:5]
+    timed = [p for p in found if not _is_static(p)] or found
+    if len(timed) != 1:
+        every = sorted(runs.glob(f"*/*/{RUN}"), key=lambda p: p.parent.name, reverse=True)
+        newest = [p.parent.name for p in every if not _is_static(p)][:5]
         known = f"; the newest are {', '.join(newest)}" if newest else f"; none in {runs}"
-        count = "no run" if not found else f"{len(found)} runs"
+        count = "no run" if not timed else f"{len(timed)} runs"
         raise ValueError(f'{count} called "{name}"{known}')
-    return found[0].parent
+    return _timed(timed[0].parent)
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -67,3 +70,13 @@ def _made(path: Path) -> str:
     """When a run was made, as its header says; a header that cannot be read is the oldest."""
     header = record_of(text_of(path), needed=("created_utc",)) or {}
     return str(header.get("created_utc", ""))
+
+
+def _is_static(path: Path) -> bool:
+    return (record_of(text_of(path), needed=("kind",)) or {}).get("kind") == "static"
+
+
+def _timed(path: Path) -> Path:
+    if _is_static(path / RUN):
+        raise ValueError(f"{path.name} is a static run: type its command again, nothing is resumed")
+    return path
