@@ -12,7 +12,7 @@ from reports.style import plural
 from results.compare import Asked, compare
 from results.run import Run
 from results.schema import Cell
-from results.side import key_of, side
+from results.side import NOT_MEASURED, key_of, side
 from results.verdict import BROKEN, NOT_COMPARABLE, PASS, Comparison, Verdict
 from results.verdict_text import change_text, interval_text
 
@@ -126,11 +126,16 @@ def _left_out(letter: str, comparison: Comparison, cells: Mapping[str, Cell]) ->
         names = tuple(one.name for one in broken)
         told.append((f"{plural(len(broken), 'cell')} of {letter} broke, first {first}.", names))
     base = [one for one in left if one.verdict == "incomparable" and cells[one.name].reasons]
-    if base:
-        cell = cells[base[0].name]
-        first = f"{base[0].name}: {cell.status}, {'; '.join(cell.reasons)}"
-        names = tuple(one.name for one in base)
-        told.append((f"{plural(len(base), 'cell')} of A broke, first {first}.", names))
+    skipped = [one for one in base if cells[one.name].status in NOT_MEASURED]
+    broke = [one for one in base if one not in skipped]
+    for word, those in (("were not measured", skipped), ("broke", broke)):
+        if those:
+            cell = cells[those[0].name]
+            first = f"{those[0].name}: {cell.status}, {'; '.join(cell.reasons)}"
+            names = tuple(one.name for one in those)
+            if len(those) == 1:
+                word = word.replace("were", "was")
+            told.append((f"{plural(len(those), 'cell')} of A {word}, first {first}.", names))
     return told
 
 

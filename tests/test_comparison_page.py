@@ -169,6 +169,24 @@ def test_what_broke_is_told_with_its_reason_whichever_side_it_was(tmp_path, brok
     assert told[3].endswith("crashed: SIGSEGV in attention().") or "crashed, SIGSEGV" in told[3]
 
 
+def test_what_the_base_skipped_is_not_measured_and_did_not_break(tmp_path):
+    p = Problem.parse("T=8,H=1,d_h=8")
+    good = [cell(name, p, 0.01) for name in ("naive", "flex", "chunked")]
+    skipped = cell("flex", p, status="skipped", reasons=["beyond the budget"])
+    died = cell("chunked", p, status="crashed", reasons=["SIGSEGV"])
+    a, b = (
+        load_run(write_run(tmp_path / "runs", records=records, created=f"2026120{i}T000000Z"))
+        for i, records in enumerate(([good[0], skipped, died], good), start=1)
+    )
+    told = [sentence for sentence, _ in sentences(compared([a, b]))]
+    (left,) = (one for one in told if "not measured" in one)
+    assert left.startswith("1 cell of A was not measured, first flex ")
+    assert left.endswith("skipped, beyond the budget.")
+    assert [one.split(" ")[:7] for one in told if "broke" in one] == [
+        ["1", "cell", "of", "A", "broke,", "first", "chunked"]
+    ]
+
+
 def test_a_run_that_goes_on_or_has_nothing_says_so(tmp_path):
     def unfinished(header):
         header["finished_utc"] = None
