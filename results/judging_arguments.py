@@ -92,7 +92,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 def _judged(rules: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """What compare and gate share."""
     judged = argparse.ArgumentParser(add_help=False, parents=[rules])
-    judged.add_argument("--all", action="store_true", help="also a row for each unchanged cell")
+    judged.add_argument("--all", action="store_true", help="each cell, unchanged ones too")
     judged.add_argument(
         "--allow-mismatch",
         metavar="FIELD",

@@ -98,6 +98,12 @@ class Comparison:
         return sum(one.verdict in COMPARED for one in self.verdicts)
 
     @property
+    def is_nothing_judged(self) -> bool:
+        """Whether no cell of those that both sides measured could be told: too few launches."""
+        told = [one.verdict for one in self.verdicts if one.verdict in COMPARED]
+        return self.refused is not None and set(told) <= {"inconclusive"}
+
+    @property
     def is_suite_slower(self) -> bool:
         """Whether the suite as a whole became slower."""
         return self.suite is not None and self.suite.is_slower

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -20,6 +21,8 @@ from results.verdict_text import (
     suite_text,
 )
 
+# So many cells of one reason are named where --all was not typed.
+NAMED = 3
 _MEANING = (
     "change: head against base, + is slower; 95 %: its interval; n: launches a side;\n"
     "sees: the smallest slowdown that nine in ten such plans find."
@@ -27,7 +30,10 @@ _MEANING = (
 
 
 def print_comparison(comparison: Comparison, console: Console, *, show_all: bool = False) -> None:
-    """What differs between the runs, then a table for each verdict; unchanged ones on request."""
+    """What differs between the runs, then a table for each verdict with times, each reason once.
+
+    `show_all`: also the unchanged cells, and every cell that a reason holds for.
+    """
     sides = (
         (comparison.base, comparison.base_launches),
         (comparison.head, comparison.head_launches),
@@ -51,7 +57,10 @@ def print_comparison(comparison: Comparison, console: Console, *, show_all: bool
         if of_verdict:
             console.print()
             console.print(Text(f"{len(of_verdict)} {verdict}"))
-            _print_table(of_verdict, common, (seconds, unit), console)
+            if any(one.ratio is not None for one in of_verdict):
+                _print_table(of_verdict, common, (seconds, unit), console)
+            for line in reason_lines(of_verdict, common, show_all=show_all):
+                console.print(Text(line))
     if any(one.ratio is not None for one in shown):
         console.print(Text(_MEANING))
 
@@ -59,23 +68,37 @@ def print_comparison(comparison: Comparison, console: Console, *, show_all: bool
 def _print_table(
     verdicts: Sequence[Verdict], common: list[str], unit: tuple[float, str], console: Console
 ) -> None:
-    is_timed = any(one.ratio is not None for one in verdicts)
     table = Table(box=None, pad_edge=False)
     table.add_column("cell", overflow="fold")
-    if is_timed:
-        for header in (f"base {unit[1]}", "change", "95 %", "p", "n", "sees"):
-            table.add_column(header, justify="right", no_wrap=header != "n")
+    for header in (f"base {unit[1]}", "change", "95 %", "p", "n", "sees"):
+        table.add_column(header, justify="right", no_wrap=header != "n")
     for one in verdicts:
-        row = [short_name(one.name, common)]
-        if is_timed:
-            base = UNKNOWN if one.base_s is None else digits(one.base_s / unit[0])
-            row += [base, change_text(one.ratio), interval_text(one), p_text(one.p)]
-            row += [launches_text(one), seen_text(one)]
-        table.add_row(*map(Text, row))
+        base = UNKNOWN if one.base_s is None else digits(one.base_s / unit[0])
+        row = [short_name(one.name, common), base, change_text(one.ratio), interval_text(one)]
+        table.add_row(*map(Text, (*row, p_text(one.p), launches_text(one), seen_text(one))))
     console.print(table)
+
+
+def reason_lines(
+    verdicts: Sequence[Verdict], common: Sequence[str] = (), *, show_all: bool = False
+) -> list[str]:
+    """Each reason once with the cells it holds for, the first few by name; all on request."""
+    cells: dict[str, list[str]] = defaultdict(list)
     for one in verdicts:
-        for line in (*one.reasons, *([f"waived: {one.waiver}"] if one.waiver else [])):
-            console.print(Text(f"  {short_name(one.name, common)}: {line}"))
+        why = [*one.reasons, *([f"waived: {one.waiver}"] if one.waiver else [])]
+        for line in why or [""] * (one.ratio is None):
+            cells[line].append(short_name(one.name, common))
+    lines = []
+    for why, names in cells.items():
+        if len(names) == 1:
+            lines.append(f"  {names[0]}: {why}" if why else f"  {names[0]}")
+        elif show_all:
+            lines += [f"  {len(names)}: {why}", *(f"    {name}" for name in names)]
+        else:
+            left = len(names) - NAMED
+            more = f"; {left} more, --all names each" if left > 0 else ""
+            lines.append(f"  {len(names)}: {why} ({'; '.join(names[:NAMED])}{more})")
+    return lines
 
 
 def _common(names: Sequence[str]) -> list[str]:

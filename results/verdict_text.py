@@ -8,6 +8,7 @@ from results.verdict import (
     BROKEN,
     INCONCLUSIVE,
     NOT_COMPARABLE,
+    PASS,
     REGRESSED,
     USAGE,
     Comparison,
@@ -102,12 +103,23 @@ def conclusion(comparison: Comparison, code: int) -> str:
         return f"{word}: {told}. To compare all the same: {fields}"
     if code == USAGE and comparison.refused:
         return f"{word}: {comparison.refused}"
+    if code == PASS and comparison.is_nothing_judged:
+        return f"NOTHING JUDGED: {counts_text(comparison)}: {comparison.refused}"
     line = f"{word}: {counts_text(comparison)}"
     if comparison.compared == 0:
-        why = "is xdist active, are benchmarks disabled, is the selection empty?"
-        return f"{line}: nothing was compared: no cell was timed on both sides: {why}"
+        return f"{line}: nothing was compared: {_why_nothing(comparison)}"
     if comparison.is_suite_slower:
         line += f"; {suite_text(comparison)}"
     failing = [one for one in comparison.verdicts if one.fails]
     telling = failing or [one for one in comparison.verdicts if one.is_left_unconfirmed]
     return f"{line}: {sentence(telling[0])}" if telling else line
+
+
+def _why_nothing(comparison: Comparison) -> str:
+    """Why no cell was timed on both sides: the cells differ, or none was measured."""
+    sides = [[v for v in comparison.verdicts if v.verdict == name] for name in ("missing", "new")]
+    if all(sides) and len(comparison.verdicts) == sum(map(len, sides)):
+        base, head = (f"{len(those)}, first {those[0].name}" for those in sides)
+        return f"the sides have no cell in common: base has {base}; head has {head}"
+    why = "is xdist active, are benchmarks disabled, is the selection empty?"
+    return f"no cell was timed on both sides: {why}"

@@ -105,6 +105,26 @@ def test_missing_new_and_nothing_have_their_own_codes(bench):
     assert "nothing was compared" in bench.last and "xdist" in bench.last
 
 
+def test_cells_with_one_reason_are_one_line_and_all_names_each(bench):
+    names = [f"naive T={T},H=2,d_h=8" for T in range(10, 17)]
+    base, head = bench.write(np.ones((1, 7)), names), bench.write(np.ones((1, 2)), names[:2])
+    assert bench.call("compare", base, head) == 0
+    assert bench.out.count("not in head") == 1 and "\n5 missing\n" in bench.out
+    assert "; 2 more, --all names each)" in " ".join(bench.out.split())
+    assert [bench.out.count(f"T={T}") for T in range(12, 17)] == [1, 1, 1, 0, 0]
+    assert bench.last.startswith("NOTHING JUDGED: 5 missing, 2 inconclusive: 1 launch a side ")
+    bench.call("compare", base, head, "--all")
+    assert [bench.out.count(f"T={T}") for T in range(12, 17)] == [1] * 5
+
+
+def test_sides_without_a_common_cell_say_so_and_what_each_has(bench):
+    base, head = bench.write(noisy(1)[:, :2], NAMES[:2]), bench.write(noisy(1)[:, 2:], NAMES[2:])
+    assert bench.call("compare", base, head) == 5
+    told = " ".join(bench.out.split())
+    assert "the sides have no cell in common: base has 2, first " in told and "xdist" not in told
+    assert "head has 1, first sdpa_flash " in told
+
+
 def test_another_machine_is_refused_by_field_and_allowed_by_name(bench):
     def other(header):
         header["environment"]["torch"] = "2.10.0"
