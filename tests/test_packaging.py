@@ -88,8 +88,9 @@ def test_ci_runs_the_two_commands():
 def test_tests_run_side_by_side_and_measuring_never_does():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     started = [line for line in makefile.splitlines() if "-m pytest" in line]
-    assert len(started) == 6
-    assert all((" suites " in line) != ("$(BESIDE)" in line) for line in started)
+    assert len(started) == 7
+    is_beside = [" -n " in line or "$(BESIDE)" in line for line in started]
+    assert is_beside == [" suites " not in line for line in started]
     options = PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
     assert not [word for word in options if word.startswith(("-n", "--numprocesses", "--dist"))]
 
