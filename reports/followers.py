@@ -38,7 +38,7 @@ def ratio_figures(run: Run) -> dict[str, list[Drawn]]:
 
 
 def packed(parts: Mapping[str, str]) -> str:
-    """HTML by the part of the page that it takes the place of, for the page's script to unpack.
+    """HTML by the part of the page that it replaces, for the page's script to unpack.
 
     Deflated without a header (RFC 1951), in base64: a figure takes a fifth of its letters so.
     """

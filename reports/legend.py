@@ -19,7 +19,7 @@ _ROW_IN = 0.24
 
 
 def looks_of(run: Run) -> dict[str, Look]:
-    """The look of each implementation that the run timed, one for its page and all its figures."""
+    """The look of each implementation that the run timed, one for its page and figures."""
     return looks(cell.implementation for cell in run.cells if cell.timing is not None)
 
 

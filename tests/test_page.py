@@ -6,7 +6,6 @@ import base64
 import re
 import shutil
 import zlib
-from html.parser import HTMLParser
 
 import pytest
 
@@ -20,47 +19,7 @@ from results.schema import FLAGS, STATUSES
 from results.store import load_run
 from tests.drawn_run import rendered
 from tests.fake_run import cell, write_run
-
-VOID = {"meta", "input", "br", "hr", "img", "link"}
-OPTIONAL_END = {"tr", "td", "th", "li", "dt", "dd", "p", "option"}
-
-
-class Reader(HTMLParser):
-    """Collects what tests ask of a page: tags with attributes, texts by tag, ids, references."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str]] = []
-        self.open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        while self.open and self.open[-1] != tag and self.open[-1] in OPTIONAL_END:
-            self.open.pop()
-        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
-
-    def handle_data(self, data):
-        if data.strip() and self.open:
-            self.texts.append((self.open[-1], data.strip()))
-
-    def attributes(self, name: str) -> list[str]:
-        return [value for _, attributes in self.tags if (value := attributes.get(name))]
-
-    def count(self, tag: str) -> int:
-        return sum(1 for name, _ in self.tags if name == tag)
-
-
-def page_of(run: Run) -> str:
-    return page(run, [f for m in figure_modules() if (f := render(m, run)) is not None])
+from tests.read_page import Reader, page_of
 
 
 @pytest.fixture(scope="module")
@@ -275,27 +234,6 @@ def test_the_page_stays_below_a_megabyte_at_500_cells(tmp_path, masks, dtypes, m
     shutil.rmtree(tmp_path / "runs")
 
 
-def test_marks_of_two_series_that_share_a_cell_lead_to_their_own_rows(tmp_path):
-    """Models with the same core: a reader who pointed at one was told of the other."""
-    problem = Problem.parse("T=512,H=16,d_h=64,bfloat16")
-    names = [f"{name} MHA, prefill core, T 512" for name in ("transformer-big", "bert-large")]
-    records = [
-        cell("naive", problem, time_s, suite="models", series=name)
-        for name, time_s in zip(names, (0.02, 0.03), strict=True)
-    ]
-    text = page_of(load_run(write_run(tmp_path / "runs", records=records)))
-    told = set(re.findall(r'data-row="(\d+)"[^>]*><title>[^<]* ([\d.]+ ms)', text))
-    assert told == {("1", "30.0 ms"), ("2", "20.0 ms")}
-
-
-def test_a_run_without_an_ok_cell_still_has_its_page(tmp_path):
-    problem = Problem.parse("T=512,H=8,d_h=64")
-    records = [cell("flex", problem, status="unavailable", reasons=["no compiler found"])]
-    text = page_of(load_run(write_run(tmp_path / "runs", records=records)))
-    assert "no compiler found" in text and "No cell has a time to draw." in text
-    assert Reader(text).open == []
-
-
 def test_ceilings_that_were_measured_beside_others_say_so(default_page, tmp_path):
     def contend(header):
         header["ceilings"]["contended"] = True
@@ -303,16 +241,3 @@ def test_ceilings_that_were_measured_beside_others_say_so(default_page, tmp_path
     told = "the machine was contended"
     text = page_of(load_run(write_run(tmp_path / "runs", change=contend)))
     assert told in text and told not in default_page
-
-
-def test_flags_are_explained_under_the_table_that_has_them(tmp_path):
-    """Once each with its rows, and none that no row has."""
-    sizes = [Problem.parse(f"T={T},H=8,d_h=64") for T in (64, 128, 256)]
-    flags = (["low_n"], ["low_n", "host_bound"], [])
-    records = [cell("naive", p, 0.1, flags=own) for p, own in zip(sizes, flags, strict=True)]
-    text = page(load_run(write_run(tmp_path, records=records)), [])
-    below = text[text.index("</tbody>", text.index('id="cells"')) :]
-    below = below[: below.index("</section>")]
-    assert "low_n (2 rows): fewer than ten samples before the budget ended" in below
-    assert "host_bound (1 row): launching took longer than the work" in below
-    assert "near_floor" not in below
