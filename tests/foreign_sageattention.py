@@ -36,7 +36,7 @@ def sageattention(monkeypatch: pytest.MonkeyPatch) -> Habits:
         assert q.stride(-1) == k.stride(-1) == v.stride(-1) == 1
         if tensor_layout == "NHD" or habits.heads_first:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        check_tensors(*(t.transpose(1, 2) for t in (q, k, v)), 128)
+        check_tensors(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), 128)
         group = q.shape[1] // k.shape[1]
         scale = q.shape[3] ** -0.5 if sm_scale is None else sm_scale
         mean = k.mean(2, keepdim=True)
