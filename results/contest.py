@@ -1,14 +1,15 @@
-"""Who can be set against the baseline, on which problem the most can, and who is fastest there."""
+"""Who can be set against the baseline, on which problem that tells most, and who wins there."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from results.ratios import SpeedUp, baseline_cells, speed_up
 from results.run import Run
 from results.schema import Cell
 
-# The sweep a reader knows: preferred where several problems compare as many implementations.
+# The sweep a reader knows: preferred where several problems have a certain winner.
 SUITE = "sequence_length"
 
 
@@ -27,11 +28,45 @@ def same_sweep(cell: Cell) -> tuple:
     return (*sweep, cell.pass_, cell.cache, cell.clock)
 
 
-def broadest_contest(run: Run) -> dict[str, SpeedUp]:
-    """Every rival's speed-up on the problem where the baseline meets the most of them.
+@dataclass(frozen=True)
+class _Contest:
+    """One problem's speed-ups over the baseline by rival, and what ranks it among the others."""
 
-    Among those the sequence-length suite, forward, full and the most arithmetic come first.
+    ratios: dict[str, SpeedUp]
+    kind: tuple[bool, bool, bool]
+    flop: int
+
+    @property
+    def winner(self) -> str:
+        return max(self.ratios, key=lambda name: self.ratios[name].times)
+
+    @property
+    def is_won(self) -> bool:
+        """Whether a rival beats the baseline by more than their noise."""
+        best = self.ratios[self.winner]
+        return best.is_certain and best.times > 1.0
+
+
+def telling_contest(run: Run) -> dict[str, SpeedUp]:
+    """Every rival's speed-up on the problem that tells most of who is fastest.
+
+    One where a rival beats the baseline for certain, else one where none does, before one within
+    the noise. Among those the sequence-length suite, forward and full come first, then where most
+    of those who win anywhere meet, then the most arithmetic, the most rivals, the largest effect.
     """
+    contests = _contests(run)
+    winners = {contest.winner for contest in contests if contest.is_won}
+
+    def rank(contest: _Contest) -> tuple:
+        best = contest.ratios[contest.winner]
+        meeting, rivals = len(winners & {*contest.ratios}), len(contest.ratios)
+        certainty = (contest.is_won, best.is_certain)
+        return (*certainty, *contest.kind, meeting, contest.flop, rivals, best.times)
+
+    return max(contests, key=rank).ratios if contests else {}
+
+
+def _contests(run: Run) -> list[_Contest]:
     baselines = baseline_cells(run)
     groups: dict[tuple, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
     for cell in run.trusted_cells:
@@ -43,21 +78,18 @@ def broadest_contest(run: Run) -> dict[str, SpeedUp]:
             for name, cells in group.items()
             if name != run.baseline and (ratio := speed_up(cells, baselines)) is not None
         }
-        cell = next(iter(group.values()))[0]
-        suites = {c.suite for cells in group.values() for c in cells}
-        work = (
-            cell.pass_ == "forward",
-            not cell.problem.causal,
-            cell.counts.flop if cell.counts else 0,
-        )
-        contests.append(((len(ratios), SUITE in suites, *work), ratios))
-    return max(contests, key=lambda contest: contest[0], default=((), {}))[1]
+        if ratios:
+            cell = next(iter(group.values()))[0]
+            suites = {c.suite for cells in group.values() for c in cells}
+            kind = (SUITE in suites, cell.pass_ == "forward", not cell.problem.causal)
+            contests.append(_Contest(ratios, kind, cell.counts.flop if cell.counts else 0))
+    return contests
 
 
 def fastest_name(run: Run) -> str:
-    """The fastest where the most can be compared; the baseline where none beats it."""
+    """The fastest where it tells most; the baseline where none beats it."""
     times = {run.baseline: 1.0}
-    times |= {name: ratio.times for name, ratio in broadest_contest(run).items()}
+    times |= {name: ratio.times for name, ratio in telling_contest(run).items()}
     return max(times, key=lambda name: times[name])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from results.answers import answers
 from results.causal import causal_saving
-from results.contest import absent, broadest_contest, same_sweep
+from results.contest import absent, same_sweep, telling_contest
 from results.finding import Finding, finding
 from results.phrases import where
 from results.run import Run
@@ -40,15 +40,17 @@ def findings(run: Run, most: int = MOST) -> tuple[Finding, ...]:
 
 
 def fastest(run: Run) -> Finding | None:
-    """The fastest implementation against the baseline, where the most can be compared."""
-    ratios = broadest_contest(run)
+    """The fastest implementation against the baseline, where that tells most."""
+    ratios = telling_contest(run)
     if not ratios:
         return None
     name, best = max(ratios.items(), key=lambda item: item[1].times)
     cell, other = best.cells[0], best.cells[1]
     assert cell.time_s and other.time_s
     place, rest = where(cell, run), ""
-    if best.times > 1.0:
+    if not best.is_certain:
+        start = f"Noise hides whether {name} or {run.baseline} is faster at {place}: {name} runs at"
+    elif best.times > 1.0:
         start = f"{name} is the fastest of {len(ratios) + 1} at {place}:"
     elif others := absent(run, cell, {run.baseline, *ratios}):
         start = f"{run.baseline} is the fastest of {len(ratios) + 1} at {place}; {name} runs at"

@@ -30,11 +30,32 @@ class SpeedUp:
     cells: tuple[Cell, ...]
 
     @property
+    def is_certain(self) -> bool:
+        """Whether it differs from 1 beyond noise.
+
+        Over launches no ratio lies on the other side; of one launch the middle halves of the two
+        rows' samples (quartiles, else the median's interval) do not overlap.
+        """
+        if self.lowest is not None and self.highest is not None:
+            return self.lowest > 1.0 or self.highest < 1.0
+        low, high = sorted((_middle(cell) for cell in self.cells), key=sum)
+        return low[1] < high[0]
+
+    @property
     def spread(self) -> str:
         """What may be said of its certainty, for a bracket."""
         if self.lowest is None or self.highest is None:
             return "1 launch"
         return f"{self.lowest:.2f} to {self.highest:.2f} over {self.launches} launches"
+
+
+def _middle(cell: Cell) -> tuple[float, float]:
+    """The first and third quartile of a cell's samples, or what is known of them, seconds."""
+    timing, time_s = cell.timing, cell.time_s or 0.0
+    if timing is None:
+        return time_s, time_s
+    low, high = timing.q1_s or timing.ci_low_s, timing.q3_s or timing.ci_high_s
+    return low or time_s, high or time_s
 
 
 def kind(cell: Cell) -> Kind:

@@ -59,6 +59,42 @@ def test_the_fastest_is_told_where_the_most_can_be_compared(run_of):
     assert fastest_name(run) == "sdpa_flash"
 
 
+def test_a_certain_effect_is_told_before_noise_that_more_rivals_share(run_of):
+    """0.94 × at T=128, where four met within their noise, was told before 2.09 ×."""
+    short = {"naive": 0.00100, "sdpa_flash": 0.00106, "chunked": 0.0011, "flex": 0.0012}
+    rows = [cell(name, SHORT, time_s) for name, time_s in short.items()]
+    for row in rows:
+        row["timing"] |= {
+            "q1_s": row["timing"]["median_s"] * 0.9,
+            "q3_s": row["timing"]["median_s"] * 1.1,
+        }
+    assert sentence(fastest(run_of(*rows))).startswith("Noise hides whether sdpa_flash or naive ")
+    rows += [cell("naive", LONG, 2.09), cell("sdpa_flash", LONG, 1.0)]
+    text = sentence(fastest(run_of(*rows, commit="2222222")))
+    assert text.startswith("sdpa_flash is the fastest of 2 at T = 4096 (") and "2.09 ×" in text
+
+
+def test_a_certain_win_on_a_longer_problem_outweighs_more_rivals_on_a_short_one(run_of):
+    rows = [
+        *(cell("naive", SHORT, 0.0010), cell("sdpa_flash", SHORT, 0.0009)),
+        *(cell("chunked", SHORT, 0.002), cell("flex", SHORT, 0.003)),
+        *(cell("naive", LONG, 2.0), cell("sdpa_flash", LONG, 1.0)),
+    ]
+    assert sentence(fastest(run_of(*rows))).startswith("sdpa_flash is the fastest of 2 at T = 4096")
+
+
+def test_launches_on_both_sides_of_one_are_no_certain_effect(run_of):
+    ratios = {1: 1.2, 2: 1.1, 3: 0.9}
+    rows = [
+        cell(name, LONG, time_s, launch=launch)
+        for launch, ratio in ratios.items()
+        for name, time_s in (("naive", ratio), ("chunked", 1.0))
+    ]
+    run = run_of(*rows)
+    found = speed_up([c for c in run.cells if c.implementation == "chunked"], baseline_cells(run))
+    assert found is not None and not found.is_certain
+
+
 def test_among_equal_contests_the_plain_suite_and_full_come_before_size(run_of):
     wide, causal = LONG.with_(H=64), LONG.with_(causal=True, T_q=8192, T_kv=8192)
     rows = [

@@ -11,7 +11,7 @@ from reports.columns import ratio_notes
 from reports.figures import latency, lineage, roofline
 from reports.table import terminal
 from results.answers.lineage import answer
-from results.contest import broadest_contest, fastest_name
+from results.contest import fastest_name, telling_contest
 from results.findings import closest_to_bound, fastest, findings
 from results.store import load_run
 from tests.drawn_run import drawn, texts
@@ -128,7 +128,7 @@ def test_no_best_and_no_ratio_ever_mixes_operators(run_of):
             record["bound"] = bound_record(BASE, "forward") | {"time_s": 0.99e-5}
     run = run_of(records)
     assert fastest_name(run) == "sdpa_flash"
-    assert set(broadest_contest(run)) == {"sdpa_flash"}
+    assert set(telling_contest(run)) == {"sdpa_flash"}
     for told in (fastest(run), closest_to_bound(run)):
         assert told is not None and "linear" not in told.sentence
     assert "another operator than linear" in ratio_notes(run)[0]
