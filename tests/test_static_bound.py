@@ -97,9 +97,11 @@ def test_each_exceeded_limit_is_told_with_both_numbers():
 
 def test_architectures_are_written_as_people_write_them():
     assert capability_of("sm_90") == capability_of("sm90") == capability_of("90") == 90
+    chips = {"a100": 80, "h100": 90, "H200": 90, "b200": 100}
+    assert {chip: capability_of(chip) for chip in chips} == chips
     with pytest.raises(ValueError, match=r"sm_75 is not known: one of sm_80"):
         capability_of("sm_75")
-    with pytest.raises(ValueError, match="write sm_90"):
+    with pytest.raises(ValueError, match="write sm_90, or a100, h100, h200, b200"):
         capability_of("hopper")
 
 

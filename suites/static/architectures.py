@@ -96,6 +96,9 @@ _RATES = {
     100: Rates("B200", 8192, 16, 128, 128, 32, 128, 4, 8000 / (148 * 1.850)),
 }
 
+# What people have: https://developer.nvidia.com/cuda-gpus, "CUDA GPU Compute Capability".
+_CHIPS = {"a100": 80, "h100": 90, "h200": 90, "b200": 100}
+
 
 def limits_of(capability: int) -> Limits:
     """The limits of an SM of compute capability 9.0, given as 90.
@@ -116,13 +119,15 @@ def rates_of(capability: int) -> Rates | None:
 
 
 def capability_of(arch: str) -> int:
-    """90 for "sm_90", "sm90" or "90".
+    """90 for "sm_90", "sm90", "90" or a chip that has it, "h100".
 
     Raises:
         ValueError: it is none that is known here.
     """
+    if (chip := arch.lower()) in _CHIPS:
+        return _CHIPS[chip]
     number = arch.removeprefix("sm_").removeprefix("sm")
     if not number.isdecimal():
-        raise ValueError(f'"{arch}" is no architecture: write sm_90')
+        raise ValueError(f'"{arch}" is no architecture: write sm_90, or {", ".join(_CHIPS)}')
     limits_of(int(number))
     return int(number)
