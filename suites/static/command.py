@@ -9,13 +9,17 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suites.static.brought import constants_of, value_of
 from suites.static.compiler import Misused
+from suites.static.interruption import NOTHING_KEPT, Interrupted, interruptible, keeping
 from suites.static.ranking import ranked, ranking
 from suites.static.selection import Selected, Wanted, select
 from suites.static.workers import compiled, read_toolchains
+
+if TYPE_CHECKING:
+    from suites.static.run_files import StaticRun
 
 FAILED, USAGE = 1, 2
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,14 +32,16 @@ EXAMPLES = """examples:
       --constants BLOCK=1024
 
 exit codes: 0 compiled, 1 a shipped kernel does not compile or exceeds a limit, 2 usage, or a
-kernel that was brought does not compile
+kernel that was brought does not compile; 130 Ctrl-C, 143 SIGTERM: what is compiled is kept
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     option = parser.add_argument
-    option("--arch", action="append", default=[], metavar="sm_90", help="repeatable, or a,b")
+    option(
+        "--arch", action="append", default=[], metavar="sm_90", help="or h100; repeatable, or a,b"
+    )
     option(
         "--kernel",
         action="append",
@@ -67,6 +73,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compile, write a run, print it; → exit code."""
+    with interruptible():
+        try:
+            return _run(options)
+        except Interrupted as end:
+            print(f"static: interrupted: {end}", file=sys.stderr)
+            return end.exit_code
+
+
+def _run(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("triton") is None:
         print("static: triton is not installed: pip install triton", file=sys.stderr)
         return USAGE
@@ -83,15 +98,20 @@ def run(options: argparse.Namespace) -> int:
     except (Misused, OSError) as error:
         print(f"static: {error}", file=sys.stderr)
         return USAGE
+    with keeping(lambda: f"{folder} is complete"):
+        _print(folder, records, options)
+        return _code(records)
+
+
+def _print(folder: Path, records: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
     print(f"run: {folder}", file=sys.stderr)
     if options.json:
-        profiles = ranked(records) if wanted.sweep else records
+        profiles = ranked(records) if options.sweep else records
         print(json.dumps({"run": folder.name, "path": str(folder), "profiles": profiles}, indent=1))
-    elif wanted.sweep:
+    elif options.sweep:
         print(ranking(records))
     else:
         _show(folder)
-    return _code(records)
 
 
 def _compile(
@@ -103,7 +123,10 @@ def _compile(
     from suites.static.run_files import StaticRun
 
     done: dict[Any, dict[str, Any]] = {}
-    with StaticRun.create(store, toolchains, wanted) as run:
+    with (
+        StaticRun.create(store, toolchains, wanted) as run,
+        keeping(lambda: _kept(run, len(selected.jobs))),
+    ):
         for job, record in compiled(selected.jobs, toolchains):
             run.append(record)
             done[id(job)] = record
@@ -113,6 +136,10 @@ def _compile(
             print(f"{counted} {job.what}  {elapsed}{status}", file=sys.stderr, flush=True)
         run.finish()
         return run.folder, [done[id(job)] for job in selected.jobs]
+
+
+def _kept(run: StaticRun, asked: int) -> str:
+    return f"{run.count} of {asked} profiles are in {run.folder}" if run.count else NOTHING_KEPT
 
 
 def _show(folder: Path) -> None:

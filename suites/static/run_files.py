@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 import shlex
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,11 @@ class StaticRun:
         """Where the run lies."""
         return self._directory.path
 
+    @property
+    def count(self) -> int:
+        """How many profiles are on the disk."""
+        return self._counts.total()
+
     def append(self, record: Mapping[str, Any]) -> None:
         """Put a finished profile on the disk."""
         self._directory.append(record)
@@ -93,9 +100,14 @@ class StaticRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+        """After an error what was compiled stays; a run of nothing would be the latest one."""
+        if kind is not None and self.count:
             self._write(is_interrupted=True)
         self._directory.close()
+        if kind is not None and not self.count:
+            shutil.rmtree(self.folder)
+            with suppress(OSError):
+                self.folder.parent.rmdir()
 
     def _write(self, *, is_interrupted: bool) -> None:
         end = {"finished_utc": utc_now(), "interrupted": is_interrupted}

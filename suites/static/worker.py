@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -24,8 +23,6 @@ _PRINTED_LINES = 12
 
 def serve(connection: Connection) -> None:
     """Compile jobs from `connection` until None comes; answer with records or `Misused`."""
-    # The parent is interrupted too, and stops this process when it has put all in order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.pop("TRITON_INTERPRET", None)
     # Paths and line numbers of the source would be in the code, and in its hash.
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"

@@ -12,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from suites.static import worker
+from suites.static.interruption import without_interrupts
 from suites.static.job import Job, Toolchain
 
 WORKERS = 2
@@ -81,7 +82,8 @@ def read_toolchains(capabilities: Sequence[int]) -> dict[int, Toolchain]:
     process = _SPAWN.Process(
         target=worker.toolchains, args=(list(capabilities), theirs), daemon=True
     )
-    process.start()
+    with without_interrupts():
+        process.start()
     theirs.close()
     try:
         found = ours.recv()
@@ -95,7 +97,8 @@ def read_toolchains(capabilities: Sequence[int]) -> dict[int, Toolchain]:
 def _started() -> _Worker:
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=worker.serve, args=(theirs,), daemon=True)
-    process.start()
+    with without_interrupts():
+        process.start()
     # Held open here it would keep the end of the process from being seen.
     theirs.close()
     return _Worker(process, ours)
