@@ -10,7 +10,7 @@ from suites.measure.journal import RUN
 
 
 def find(runs: Path, name: str) -> Path:
-    """The folder of the timed run called `name` under the folder `runs`, or of the one at a path.
+    """The folder of the timed run called `name` under `runs`, or of the one at a path.
 
     "latest" is the newest; a beginning of a name will do where it is one run's. A static run,
     whose kernels were only compiled, is none of them: there is nothing in it to go on with.
