@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +69,7 @@ def _unflagged(head: Side, least: int) -> Side:
 
 def _unfit(head: Side, least: int, without_flagged: bool) -> Iterable[str]:
     """Why these launches should be no baseline."""
+    yield from _too_few(head, least)
     for cell in head.cells.values():
         doubts = [status for status in cell.statuses if status not in (*NOT_MEASURED, "ok")]
         if cell.broken:
@@ -75,9 +77,23 @@ def _unfit(head: Side, least: int, without_flagged: bool) -> Iterable[str]:
         elif doubts and not without_flagged:
             counts = ", ".join(f"{cell.statuses[flag]} {flag}" for flag in doubts)
             yield f"{cell.name} is flagged ({counts}); --without-flagged leaves such rows out"
-        elif cell.times_s and len(cell.times_s) < least:
-            n = len(cell.times_s)
-            yield f"{cell.name} has {n} launch{'es' * (n != 1)}, a baseline needs {least}"
+
+
+def _too_few(head: Side, least: int) -> Iterable[str]:
+    """The unflagged cells with too few launches by their number, and what would measure enough."""
+    few: dict[int, list[str]] = defaultdict(list)
+    for cell in head.cells.values():
+        is_sound = set(cell.statuses) <= {*NOT_MEASURED, "ok"}
+        if cell.times_s and is_sound and len(cell.times_s) < least:
+            few[len(cell.times_s)].append(cell.name)
+    budget = head.headers[0].settings.budget
+    command = f"python -m suites run{f' --budget {budget}' if budget else ''} --launches {least}"
+    for n, names in few.items():
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        yield (
+            f"{names[0]} has {n} launch{'es' * (n != 1)}, a baseline needs {least}{more}: "
+            f"{command}, with the sweeps and options of this run"
+        )
 
 
 def _states(text: str, store: Path) -> Iterable[str]:

@@ -132,8 +132,9 @@ def _add_accept(commands: Any, rules: argparse.ArgumentParser) -> None:
         "accept",
         parents=[rules],
         help="make a run what the next ones are judged against",
-        description="Make a run the baseline and print what changes by it. A run that fails "
-        f"or is flagged is refused. Commit the files with the change that made them. {_SIDES}",
+        description="Make a run the baseline and print what changes by it. A run that fails, "
+        "is flagged or has fewer than 20 launches is refused. "
+        f"Commit the files with the change that made them. {_SIDES}",
         **examples("accept launches/", "accept --static 20261129T19", codes=_ACCEPT_CODES),
     )
     accept.add_argument("run", nargs="?", default="latest", metavar="SIDE", help="default: latest")

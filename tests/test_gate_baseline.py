@@ -67,6 +67,14 @@ def test_a_failing_run_never_becomes_the_baseline(bench):
     assert "against the oldest baseline: FAILED: 1 regressed" in bench.last
 
 
+def test_too_few_launches_are_told_once_with_what_to_type(bench):
+    bench.write(noisy(1))
+    assert bench.call("accept") == 1
+    assert bench.out.splitlines() == [bench.last]
+    assert " has 1 launch, a baseline needs 20 (and 2 more): " in bench.last
+    assert "python -m suites run " in bench.last and " --launches 20" in bench.last
+
+
 def test_a_run_in_doubt_is_not_accepted(bench):
     def flag(lines):
         return [x | {"flags": ["contended"]} if x["launch"] == 3 else x for x in lines]
