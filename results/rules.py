@@ -103,12 +103,15 @@ def read_rules(file: Path | None = None) -> Rules:
     """The rules of a file, by default those of this checkout.
 
     Raises:
-        RulesError: not TOML, an unknown key, an ambiguous threshold, a waiver without a reason.
+        RulesError: no such file, not TOML, an unknown key, an ambiguous threshold, a waiver without a
+            reason.
         OSError: it cannot be read.
     """
     file = file or FILE
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError):
+        raise RulesError(f"{file}: no such file: --rules takes one like {FILE.name}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RulesError(f"{file}: not TOML: {error}") from None
     try:

@@ -136,7 +136,7 @@ def test_an_instance_of_a_torch_module_is_a_function(write):
         ("mykernel.py", "names no function"),
         ("mykernal.py:plain", 'mykernal.py: did you mean "mykernel.py"'),
         ("mykernel.py:plane", 'did you mean "plain"'),
-        ("mykernel.py:number", "is a int, not a function"),
+        ("mykernel.py:number", "is of type int, not a function"),
         ("mykernel.py:one", "takes 1 arguments"),
         ("mykernel.py:strange", "must be given dropout"),
         ("no_such_module:plain", 'no module "no_such_module"'),

@@ -144,6 +144,13 @@ def test_a_doubtful_cell_fails_only_when_strict(bench):
     assert bench.last.startswith("INCONCLUSIVE: ")
 
 
+def test_rules_that_are_no_file_are_a_mistake_of_usage(bench):
+    names, path = [bench.write(noisy(1)) for _ in range(2)], bench.folder / "nosuch.toml"
+    assert bench.call("compare", *names, "--rules", path) == 2
+    assert f"{path}: no such file: --rules takes one like gate.toml" in bench.err
+    assert bench.call("compare", *names, "--rules", bench.folder) == 2
+
+
 def test_what_was_typed_wrongly_is_told_with_what_would_do(bench):
     base = bench.write(noisy(25))
     assert bench.call("gate", base) == 2

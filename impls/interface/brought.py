@@ -64,7 +64,9 @@ def bring(text: str, name: str | None = None) -> Implementation:
     if isinstance(found, Implementation):
         return replace(found, source=text, name=name or found.name)
     if not callable(found):
-        raise ValueError(f'"{attribute}" in {place} is a {type(found).__name__}, not a function')
+        raise ValueError(
+            f'"{attribute}" in {place} is of type {type(found).__name__}, not a function'
+        )
     last = attribute.rpartition(".")[2]
     default_name = f"{stem}_{last}" if last in _GENERIC else last
     return _described(found, name or default_name, text)
