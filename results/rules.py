@@ -103,8 +103,8 @@ def read_rules(file: Path | None = None) -> Rules:
     """The rules of a file, by default those of this checkout.
 
     Raises:
-        RulesError: no such file, not TOML, an unknown key, an ambiguous threshold, a waiver without a
-            reason.
+        RulesError: no such file, not TOML, an unknown key, an ambiguous threshold, a waiver
+            without a reason.
         OSError: it cannot be read.
     """
     file = file or FILE
