@@ -11,6 +11,7 @@ from impls.interface.around import Around
 from impls.interface.sequence_lengths import check_lengths, read_lengths, write_lengths
 from impls.interface.sequence_lengths import range_text as range_text
 from impls.interface.sequence_lengths import shorten as shorten
+from impls.interface.spellings import full_dtype, whole_number
 
 DTYPES = ("float32", "bfloat16", "float16")
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -201,7 +202,7 @@ class Problem:
 
         `T` sets T_q and T_kv. Bare words are a dtype, a layout, `causal` or `full`. B defaults
         to 1; `defaults` fill what the text leaves out. "lengths=100+37+512" stands in place of
-        both B and T.
+        both B and T. "bf16" and "T=4k" (k = 1024) are read too.
         """
         given: dict[str, Any] = {}
         for part in (p.strip() for p in text.split(",")):
@@ -241,11 +242,11 @@ def _read_part(part: str, given: dict[str, Any], text: str) -> None:
         words = {"causal": ("causal", True), "full": ("causal", False)}
         words |= {w: ("dtype", w) for w in (*DTYPES, "float64")}
         words |= {w: ("layout", w) for w in LAYOUTS}
-        if part not in words:
+        if (word := full_dtype(part)) not in words:
             raise ValueError(f'"{part}" in "{text}" is not a word of a problem: {_EXAMPLE}')
-        name, read = words[part]
+        name, read = words[word]
     elif name in ("dtype", "layout", "operator"):
-        read = value
+        read = full_dtype(value) if name == "dtype" else value
     elif name in ("lengths", "lengths_kv"):
         read = read_lengths(value)
     elif name == "causal":
@@ -253,12 +254,12 @@ def _read_part(part: str, given: dict[str, Any], text: str) -> None:
             raise ValueError(f'causal={value} in "{text}": write "causal" or "full"')
         read = value.lower() in ("1", "true")
     elif name in ("T", "window", *_SIZES):
-        if not value.isdecimal():
+        read = whole_number(value)
+        if read is None:
             least = 1 if name == "window" else 0
             raise ValueError(
                 f'{name}={value} in "{text}" is not a whole number, {least} or more: {_EXAMPLE}'
             )
-        read = int(value)
     else:
         raise ValueError(f'"{name}" in "{text}" is not a field of a problem: {_EXAMPLE}')
     if name in given:

@@ -16,6 +16,7 @@ from impls.interface.cost import CONVENTIONS, Cost, cost
 from impls.interface.device_rates import DeviceRates
 from impls.interface.layer_shape import Latent, LayerShape, ModelShape
 from impls.interface.problem import DTYPES, PASSES, SOFTMAX, Problem
+from impls.interface.spellings import full_dtype
 from impls.interface.terminal import UNKNOWN, counted, plain_table, show
 from impls.layer.card import card
 from impls.layer.card_table import print_card
@@ -67,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--flop-convention", choices=CONVENTIONS, help="of --problem alone")
     of_layer = parser.add_argument_group("with a model")
     of_layer.add_argument("--T", metavar="T", help="4096, 4k (k = 1024); a range 1k:2M to compare")
-    of_layer.add_argument("--dtype", choices=DTYPES, help=f"of weights and cache ({_DTYPE})")
+    of_layer.add_argument(
+        "--dtype", type=full_dtype, choices=DTYPES, help=f"of weights and cache ({_DTYPE})"
+    )
     of_layer.add_argument(
         "--device", metavar="KEY", help="a datasheet, h200-sxm, …; else what was measured here"
     )

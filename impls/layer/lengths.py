@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import re
 
-_STEPS = {"": 1, "k": 2**10, "m": 2**20}
+from impls.interface.spellings import whole_number
+
 _FINE_STEPS = 4
 
 
@@ -39,10 +39,10 @@ def finer(lengths: list[int]) -> list[int]:
 
 
 def _length(part: str, text: str) -> int:
-    written = re.fullmatch(r"(\d+)([km]?)", part.strip().lower())
-    if written is None or int(written[1]) < 1:
+    length = whole_number(part)
+    if not length:
         raise ValueError(f"--T {text} is no length: write 4096, 4k or 1k:2M (k = 1024)")
-    return int(written[1]) * _STEPS[written[2]]
+    return length
 
 
 def length_text(T: int) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from impls.interface.problem import DTYPES, PASSES, Problem
+from impls.interface.spellings import full_dtype
 from suites.session.shard import Shard
 
 BUDGETS = {"smoke": 10.0, "quick": 78.0, "default": 640.0, "full": 3600.0}
@@ -134,7 +135,7 @@ def read(config: Any) -> Options:
         problems=tuple(problems) or None,
         baseline=None if baseline == "none" else baseline,
         device=get("--device"),
-        dtypes=_known("--dtype", get("--dtype"), DTYPES),
+        dtypes=_dtypes(get("--dtype")),
         passes=_known("--passes", get("--passes"), PASSES) or ("forward",),
         threads=get("--threads"),
         budget=get("--budget"),
@@ -173,6 +174,12 @@ def _given(config: Any, flag: str, read_as: Any) -> Any:
 def _words(given: Sequence[str]) -> list[str]:
     words = [w.strip() for text in given for w in text.split(",")]
     return list(dict.fromkeys(w for w in words if w))
+
+
+def _dtypes(text: str | None) -> tuple[str, ...] | None:
+    """PyTorch's names, bf16 for bfloat16 and the like taken too."""
+    full = None if text is None else ",".join(map(full_dtype, _words([text])))
+    return _known("--dtype", full, DTYPES)
 
 
 def _known(flag: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...] | None:

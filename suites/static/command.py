@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from impls.interface.spellings import SHORT_DTYPES
 from suites.static.brought import constants_of, value_of
 from suites.static.compiler import Misused
 from suites.static.interruption import NOTHING_KEPT, Interrupted, interruptible, keeping
@@ -169,7 +170,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     wanted = Wanted(
         archs=tuple(_listed(options.arch)),
         kernels=tuple(_listed(options.kernel)),
-        dtypes=tuple(_listed(options.dtype)),
+        dtypes=tuple(dict.fromkeys(SHORT_DTYPES.get(n, n) for n in _listed(options.dtype))),
         head_sizes=tuple(_head_size(text) for text in _listed(options.d_h)),
         everything=options.all,
         sweep=_sweep(options.sweep),
