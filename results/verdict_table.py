@@ -30,7 +30,7 @@ _MEANING = (
 
 
 def print_comparison(comparison: Comparison, console: Console, *, show_all: bool = False) -> None:
-    """What differs between the runs, then a table for each verdict with times, each reason once.
+    """What differs between the runs, then each verdict: its times, and each reason once.
 
     `show_all`: also the unchanged cells, and every cell that a reason holds for.
     """
