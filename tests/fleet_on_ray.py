@@ -110,7 +110,7 @@ def nothing_is_left(since: float, scratch: Path) -> bool:
 
 @dataclass
 class Watcher:
-    """Looks at the CPUs of all processes that measure under one, while it runs."""
+    """Looks at the CPUs of all tasks that measure under one process, while it runs."""
 
     driver: int
     together: list[list[set[int]]] = field(default_factory=list)
@@ -118,14 +118,16 @@ class Watcher:
 
     def watch(self) -> None:
         while not self.over.wait(0.1):
-            seen = []
+            seen, parents = {}, {}
             try:
                 for process in psutil.Process(self.driver).children(recursive=True):
                     if "suites.supervisor.plugin" in process.cmdline():
-                        seen.append(set(process.cpu_affinity() or ()))
+                        seen[process.pid] = set(process.cpu_affinity() or ())
+                        parents[process.pid] = process.ppid()
             except psutil.NoSuchProcess:
                 continue
-            self.together.append(seen)
+            # What one of them forks to try a kernel in is of the same task, on the same core.
+            self.together.append([seen[pid] for pid in seen if parents[pid] not in seen])
 
 
 @dataclass(frozen=True)

@@ -163,3 +163,15 @@ def test_a_mistyped_option_is_no_crash(tmp_path, given, told):
     found = run(tmp_path, "run", "--impl", "naive", *sizes(33), *given)
     assert (found.code, found.folders) == (2, ())
     assert found.output.startswith(f"attnbench: cannot go on: {told}")
+
+
+@pytest.mark.slow
+def test_a_run_without_further_looks_is_gone_on_with_without_them(tmp_path):
+    sweep = ("--impl", "kernel.py:broken", *sizes(81), "--baseline", "none")
+    crashed = run(tmp_path, "run", "--once", *sweep, "--benchmark-max-time", "0.05")
+    assert by_length(crashed) == {81: "crashed"}
+    (tmp_path / "mended").touch()
+    mended = run(tmp_path, "resume", "latest", "--retry")
+    (journal,) = (tmp_path / "store").glob("*/*/cells.jsonl")
+    statuses = [json.loads(line)["status"] for line in journal.read_text().splitlines()]
+    assert (mended.code, statuses) == (0, ["crashed", "ok"]), mended.output

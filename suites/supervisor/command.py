@@ -79,6 +79,8 @@ def resume(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
             raise ValueError("name one run: `python -m suites resume latest`")
         files = RunFiles(find(store_folder(options.store), names[0]).absolute())
         files.grown()
+        # One run, one way of measuring: as many looks as it began with.
+        options.once = files.header["settings"].get("looks") == 1
         devices = fleet_arguments.read(options, passed_on)
         request = _request(options, child, (str(ROOT / "suites"), *passed_on))
     except (ValueError, OSError) as error:
