@@ -104,6 +104,7 @@ def children():
     return {given: python(CHILD, OMP_NUM_THREADS=given) for given in ("1", "abc")}
 
 
+@pytest.mark.slow
 def test_threads_recorded_are_those_of_the_run_time(children):
     """Case U01, pytorch#58585: what is asked for and what runs differ, and 1 and N are mixed."""
     for child in children.values():

@@ -108,6 +108,7 @@ def test_parquet_has_the_points_of_the_csv_with_types(run):
     assert table["window"].to_pylist() == [None] * 4
 
 
+@pytest.mark.slow
 def test_every_format_gives_the_same_bytes_twice(run, tmp_path, capsysbinary):
     pytest.importorskip("pyarrow", reason="pyarrow is optional")
     for format in ("latex", "badge", "csv", "parquet"):

@@ -99,6 +99,7 @@ def test_who_ends_the_process_crashed_and_the_others_are_measured(suite):
     assert "exit code 0" in reasons["leaving"]
 
 
+@pytest.mark.slow
 def test_a_check_of_who_ends_the_process_has_its_row_and_ends_1(kernels):
     done = subprocess.run(
         [sys.executable, "-m", "impls", "check", "--impl", f"{kernels}:segv", "--json"],
@@ -113,6 +114,7 @@ def test_a_check_of_who_ends_the_process_has_its_row_and_ends_1(kernels):
     assert told["implementation"] == "segv" and "SIGSEGV" in told["outcomes"][0]["reasons"][0]
 
 
+@pytest.mark.slow
 def test_who_does_not_come_back_ran_out_of_time(kernels, monkeypatch):
     monkeypatch.setattr("impls.interface.first_call._START_S", 4.0)
     told = inability_tried_apart(bring("kernel.py:hanging"), "cpu", limit_s=0.1)
@@ -161,6 +163,7 @@ def test_causal_that_is_wrong_where_queries_and_keys_differ_is_found(tmp_path, n
     assert bool(fault) == is_wrong and (not fault or fault.startswith(TOP_LEFT))
 
 
+@pytest.mark.slow
 def test_a_run_says_so_before_its_cells_and_in_its_findings(tmp_path):
     sizes = ("--problem", "T=33,H=2,d_h=16,causal", "--benchmark-max-time", "0.02")
     found = run_suites(tmp_path, "--impl", "kernel.py:aligned_left", *sizes, kernel=CAUSAL)

@@ -195,6 +195,7 @@ def test_the_command_works_uninstalled_from_the_checkout():
     assert "FLOP" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_kernel_is_checked_from_another_folder(tmp_path):
     (tmp_path / "mykernel.py").write_text(RIGHT)
     done = run(

@@ -147,6 +147,7 @@ def test_a_kernel_that_turns_wrong_while_timed_is_caught_after(wrong: Measured):
     assert cell["status"] == "wrong" and cell["check"]["after_timing"]
 
 
+@pytest.mark.slow
 def test_checked_not_timed_when_pytest_benchmark_is_disabled(tmp_path):
     found = run_suites(
         tmp_path, "--impl", "kernel.py:attention", "--benchmark-disable", *SMALL, kernel=GOOD
@@ -229,6 +230,7 @@ def test_a_first_run_has_no_baseline_and_passes_and_another_s_is_none(tmp_path, 
     assert found.code == 5 and "0 cells were compared" in found.output, found.output
 
 
+@pytest.mark.slow
 def test_a_comparison_that_fails_still_ends_with_our_table(tmp_path, brought: Measured):
     slower = GOOD.replace("    return", "    for _ in range(30): q @ k.mT\n    return")
     before = ("--benchmark-storage", str(brought.folder.parents[2] / "saved"))

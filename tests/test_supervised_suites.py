@@ -74,6 +74,7 @@ def left(tmp_path_factory) -> Measured:
     return run(folder, "run", "--impl", "kernel.py:leaving", *sizes(33, 65), *LIMITS)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_leaves_with_0_is_crashed_in_the_run_and_on_the_screen(left):
     assert left.code == 5, left.output
     assert by_length(left) == {33: "ok", 65: "crashed"}
@@ -86,6 +87,7 @@ def test_a_kernel_that_leaves_with_0_is_crashed_in_the_run_and_on_the_screen(lef
     assert "once more, alone" in left.output and "1 ok, 1 crashed" in left.output
 
 
+@pytest.mark.slow
 def test_the_run_reads_as_one_of_pytest_suites_does(left):
     run = load_run(left.folder)
     assert run.state == "finished" and run.counts == {"ok": 1, "crashed": 1}
