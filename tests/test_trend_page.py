@@ -181,6 +181,23 @@ def test_a_page_of_very_many_runs_has_dots_without_words(nights, called, monkeyp
     assert html.count("<title>") == 1 and len(re.findall(r'<use data-row="\d"', html)) == 3 * NIGHTS
 
 
+def test_of_very_many_runs_the_extremes_of_each_stretch_have_a_dot(nights, called, monkeypatch):
+    monkeypatch.setattr(trend, "MOST_DOTS", 6)
+    folder = called(nights(stepped()))[3]
+    html = (folder / "history.html").read_text(encoding="utf-8")
+    assert "more than 6 runs" in html
+    dots = re.findall(r'data-row="(\d)"[^>]*><title>[^<]*: ([^<]+)</title>', html)
+    with (folder / "history.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    of_cells = [list(own) for _, own in itertools.groupby(rows, key=lambda row: row["cell"])]
+    assert len(dots) == 6 * len(of_cells) == 18
+    for number, own in enumerate(of_cells, start=1):
+        times = [float(row["time_s"]) for row in own]
+        ends = [f(times[n : n + 5]) for n in (0, 5, 10) for f in (min, max)]
+        told = sorted(words for row, words in dots if row == str(number))
+        assert told == sorted(quantity(time_s, "s") for time_s in ends)
+
+
 def test_too_few_runs_say_so(nights, called):
     code, out, _, folder = called(nights(stepped(nights=4, since=2)))
     assert code == 0 and "3 cells, 4 runs" in out

@@ -25,6 +25,8 @@ from results.verdict_text import change_text
 
 TITLE = "Time over the runs of this machine"
 MOST_PANELS = 40
+MOST_DOTS = 2000
+"""So many runs have a dot of their own in a panel; of more, the ends of each stretch have one."""
 _COLUMNS, _WIDTH, _HEIGHT = 4, 2.75, 1.25  # inches
 _LEFT, _GAP, _HEAD, _FOOT = 0.8, 0.28, 0.62, 0.45
 _LINE = 0.155  # inches of a line of words above a panel
@@ -78,10 +80,26 @@ def dots(machine: Machine) -> dict[str, list[Point]]:
     limits = _limits(shown)
     found: dict[str, list[Point]] = {}
     for number, trend in enumerate(shown, start=1):
-        for point, height in zip(trend.points, _heights(trend), strict=True):
+        for point, height in _with_dots(trend):
             where = "within" if limits[0] <= height <= limits[1] else "beyond"
             found.setdefault(f"{where}-{number}", []).append(point)
     return found
+
+
+def _with_dots(trend: Trend) -> list[tuple[Point, float]]:
+    """The runs that are drawn, with their heights: all, or of each stretch its two extremes."""
+    every = list(zip(trend.points, _heights(trend), strict=True))
+    if len(every) <= MOST_DOTS:
+        return every
+    heights = [height for _, height in every]
+    long = math.ceil(2 * len(every) / MOST_DOTS)
+    kept: list[int] = []
+    for first in range(0, len(every), long):
+        stretch = range(first, min(first + long, len(every)))
+        kept += sorted(
+            {min(stretch, key=heights.__getitem__), max(stretch, key=heights.__getitem__)}
+        )
+    return [every[n] for n in kept]
 
 
 def _heights(trend: Trend) -> list[float]:
@@ -113,7 +131,8 @@ def _draw_panel(
         axes.axvline(
             (change.column_before + change.column) / 2, color=_colour(change), linewidth=1.2
         )
-    x, y = np.array([p.column for p in trend.points]), np.array(_heights(trend))
+    drawn = _with_dots(trend)
+    x, y = np.array([p.column for p, _ in drawn]), np.array([height for _, height in drawn])
     inside = (y >= low) & (y <= high)
     within = axes.plot(x[inside], y[inside], "o", color=GREY, markersize=2.6, alpha=0.75)
     within[0].set_gid(f"within-{number}")
@@ -162,6 +181,11 @@ def _notes(machine: Machine, shown: int) -> list[str]:
         "its third run on; it began in the shaded commits; (+1): and one before it. A dashed line: "
         "the method changed.",
     ]
+    if max(len(trend.points) for trend in machine.trends[:shown]) > MOST_DOTS:
+        notes.append(
+            f"Where a panel has more than {MOST_DOTS} runs, dots are the fastest and the slowest "
+            "of each few in a row."
+        )
     if shown < len(machine.trends):
         left = len(machine.trends) - shown
         notes.append(f"{left} more cells, with smaller changes or none, are in the table alone.")
