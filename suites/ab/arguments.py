@@ -11,25 +11,32 @@ from suites.session import options as measuring
 
 BISECT_HELP = "the commit that made a cell slower, by git bisect"
 AB_HELP = "whether a commit, a kernel or an environment is slower than another, by turns"
-_CODES = """exit codes: 0 pass, 1 regressed or wrong, 2 usage, 3 could not tell (--strict), 4 not
-comparable or missing, 5 broken or nothing compared; 130 Ctrl-C, 143 SIGTERM: --resume goes on."""
+_CODES = """exit codes: 0 pass, 1 regressed or wrong, 2 usage, 3 could not tell (--strict),
+4 not comparable or missing, 5 broken or nothing compared; 130 Ctrl-C, 143
+SIGTERM: --resume goes on."""
 _AB = f"""examples:
   python -m suites ab HEAD~1
-  python -m suites ab main --repo ~/mylib --build "pip install -e ." --impl mylib:attention
-  python -m suites ab --env-a python3 --env-b ~/newer/bin/python --time-limit 15m
-  python -m suites ab --impl-a naive --impl-b chunked --problem "T=512,H=8,d_h=64,causal"
+  python -m suites ab main --repo ~/mylib --build "pip install -e ." \\
+      --impl mylib:attention
+  python -m suites ab --env-a python3 --env-b ~/new/bin/python --time-limit 15m
+  python -m suites ab --impl-a naive --impl-b chunked --problem T=64,H=2,d_h=16
 
-Options of `pytest suites` choose what is measured (--impl, --problem, --passes, --dtype …; paths
-are those of each revision), options of `python -m results gate` how it is judged and told
-(--json, --junit, --markdown, --github, --rules …). {_CODES}
+Options of `pytest suites` choose what is measured (--impl, --problem, --passes,
+--dtype …; paths are those of each revision), options of `python -m results
+gate` how it is judged and told (--json, --junit, --markdown, --github …).
+
+{_CODES}
 """
 _BISECT = """examples:
-  python -m suites bisect v1.2 HEAD "naive B=1,T=256,H=8,d_h=64,float32 forward hot cpu_time"
-  python -m suites bisect v1 HEAD "flash T=512,H=8,d_h=64" --repo ~/mylib --impl mylib:flash
+  python -m suites bisect v1.2 HEAD "naive B=1,T=256,H=8,d_h=64,float32 forward"
+  python -m suites bisect v1 HEAD "flash T=512,H=8,d_h=64" --repo ~/mylib \\
+      --impl mylib:flash
 
-CELL is a cell's name as `suites ab` has it; pass, cache and clock may be left out. Each commit
-that `git bisect run` asks for is measured against GOOD, in turns; what is inconclusive is skipped
-(125). exit codes: 0 found, 1 CELL is not slower in BAD, 2 usage, 3 only narrowed down,
+CELL is a cell's name as `suites ab` has it; pass, cache and clock may be left
+out. Each commit that `git bisect run` asks for is measured against GOOD, in
+turns; what is inconclusive is skipped (125).
+
+exit codes: 0 found, 1 CELL is not slower in BAD, 2 usage, 3 only narrowed down,
 4 not comparable, 5 cannot go on; 130 Ctrl-C, 143 SIGTERM.
 """
 # Of `python -m results gate`, and how many words follow; it alone knows what they mean.

@@ -26,12 +26,14 @@ _EPILOG = """examples:
   python -m suites calibrate heads --launches 40 --impl mykernel.py:attention
   python -m suites calibrate --resume latest
 
-Every other option is of `pytest suites`; without one the budget is smoke. What is kept, the gate
-uses by itself: a cell's floor is at least twice what its spread does to a ratio. Twenty launches
-of the smoke budget take a quarter of an hour; Ctrl-C loses only the cell being measured.
+Every other option is of `pytest suites`; without one the budget is smoke. What
+is kept, the gate uses by itself: a cell's floor is at least twice what its
+spread does to a ratio. Twenty launches of the smoke budget take a quarter of an
+hour; Ctrl-C loses only the cell being measured.
 
-exit codes: 0 kept, 1 a wrong result, 2 usage, 5 a cell crashed or failed, or nothing was measured;
-130 Ctrl-C, 143 SIGTERM. What is not ok is told and left out; the others are kept all the same.
+exit codes: 0 kept, 1 a wrong result, 2 usage, 5 a cell crashed or failed, or
+nothing was measured; 130 Ctrl-C, 143 SIGTERM. What is not ok is told and left
+out; the others are kept all the same.
 """
 
 
