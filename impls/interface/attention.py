@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -90,6 +90,8 @@ class Implementation:
             child process without their device.
         allowed_error: of one that approximates, how far off it says it may be, as a part of the
             size of what is due; its rows are flagged. None: as close as the plain formula.
+        largest_score: by dtype, up to which absolute score it is as close as it says; further up
+            `python -m impls check` asks nothing of it, while a timed cell is checked as ever.
         source: where it was declared, for messages.
         operator: what it computes; the problems of another operator are not its own.
     """
@@ -111,6 +113,7 @@ class Implementation:
     library: str = "torch"
     proven_in: str = "device"
     allowed_error: float | None = None
+    largest_score: Mapping[str, float] = field(default_factory=dict, hash=False)
     source: str = ""
     operator: str = SOFTMAX
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ class Trial:
         if against := self.against(case, ask):
             return Outcome(case.id, ask, "unsupported", tuple(against))
         inputs, mask, expected = expected_of(case, self.device)
+        if against := self.too_large(expected):
+            return Outcome(case.id, ask, "unsupported", tuple(against))
         before, settings = copy_of(inputs), torch_state.read()
         try:
             with poisoned_empty() if case.poisoned else nullcontext():
@@ -93,6 +96,12 @@ class Trial:
         needs = {"output": set(), "lse": {"lse"}, "gradients": {"backward"}}[ask]
         needs |= {n for n in ("mask", "scale", "softcap") if getattr(case, n) is not None}
         return reasons_against(self.implementation, case.problem, self.device, needs)
+
+    def too_large(self, expected: Reference) -> list[str]:
+        """What it has against the scores of a case; empty when nothing."""
+        limit = self.implementation.largest_score.get(expected.problem.dtype, math.inf)
+        found = expected.largest_score
+        return [f"scores of {found:.3g} are above {limit:g}"] if found > limit else []
 
     def given(
         self, case: Case, ask: str, inputs: Inputs, mask: torch.Tensor | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -73,6 +73,7 @@ class ForeignKernel:
     at_least: tuple[int, ...]
     build_lengths: Build | None = None
     allowed_error: float | None = None
+    largest_score: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def implementation(self) -> Implementation:
         """It as an implementation: what it cannot do is refused by all that it declares."""
@@ -89,6 +90,7 @@ class ForeignKernel:
             prepare_lengths=self._prepare if self.build_lengths else None,
             unavailable=self._unavailable,
             allowed_error=self.allowed_error,
+            largest_score=self.largest_score,
         )
 
     def _unavailable(self, device: str) -> list[str]:
