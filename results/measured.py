@@ -171,7 +171,8 @@ class DeviceState:
     """What the device told of itself right after the samples.
 
     Seconds of the cell that a GPU was slowed for its heat or held at its power cap, and the
-    processes that computed on it beside this one.
+    processes that computed on it beside this one. `kernels_s` is its time in the kernels of one
+    call, by the profiler and not the clock.
     """
 
     sm_clock_mhz: float | None = None
@@ -181,3 +182,4 @@ class DeviceState:
     thermally_throttled_s: float | None = None
     power_capped_s: float | None = None
     other_processes: int | None = None
+    kernels_s: float | None = None

@@ -1,13 +1,17 @@
 """What a profile says ran: the operator that did the work, not its wrappers."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from suites.measure import executed as executed_module
 from suites.measure.executed import _Event, _least, _telling, executed
+from suites.measure.memory import UNKNOWN
 
 
 @pytest.fixture
@@ -158,3 +162,28 @@ def test_what_the_call_raises_comes_out_and_the_profiler_is_left_usable(q):
     with pytest.raises(RuntimeError, match="out of memory"):
         executed(fail)
     assert executed(lambda: q + q).ran == ("aten::add",)
+
+
+def test_on_a_gpu_launches_and_the_time_in_kernels_are_told_beside_the_clock(monkeypatch):
+    """Kernels of 12.5 and 3 µs and a copy of 1 µs; what the host did between them is not theirs."""
+
+    on_a_cpu = executed(lambda: torch.ones(2) + 1)
+    assert (on_a_cpu.kernels, on_a_cpu.kernels_s) == (None, None)
+
+    def event(name, kind, us):
+        lasting = SimpleNamespace(elapsed_us=lambda: us)
+        kinds = {"name": name, "device_type": SimpleNamespace(name=kind)}
+        return SimpleNamespace(**kinds, time_range=lasting, self_cpu_time_total=us)
+
+    class Profile(nullcontext):
+        function_events = (
+            event("attention_kernel", "CUDA", 12.5),
+            event("reduce_kernel", "CUDA", 3.0),
+            event("Memcpy DtoD", "CUDA", 1.0),
+            event("cudaLaunchKernel", "CPU", 40.0),
+        )
+
+    monkeypatch.setattr(executed_module, "profile", lambda **_: Profile())
+    monkeypatch.setattr(executed_module, "cuda_peak", lambda work: work() or UNKNOWN)
+    found = executed(lambda: None, "cuda")
+    assert (found.kernels, found.kernels_s) == (2, pytest.approx(16.5e-6))

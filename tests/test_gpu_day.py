@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from suites.gpu_day import command
+from suites.gpu_day import command, packages
 from suites.gpu_day.day import Day
 from suites.gpu_day.phases import DRY_MINUTES, MINUTES, Form, Phase, Step, phases
 from suites.gpu_day.schedule import CLOSING_S, ends_s
@@ -216,3 +216,19 @@ def test_without_a_gpu_a_day_is_refused_and_the_dry_one_offered(tmp_path, monkey
     assert command.gpu(["--out", str(tmp_path / "day")]) == 2
     assert "no CUDA device: none is there; --dry" in capsys.readouterr().err
     assert not list((tmp_path / "day").glob("*.json"))
+
+
+def test_packages_that_are_lacking_or_too_old_are_told_before_anything_runs(
+    tmp_path, monkeypatch, capsys
+):
+    assert packages.lacking() == []
+    asks = tmp_path / "pyproject.toml"
+    asks.write_text('[project]\ndependencies = ["torch>=2", "nowhere-at-all>=1", "pytest<1"]\n')
+    nowhere, old = packages.lacking(asks)
+    assert nowhere == "nowhere-at-all>=1 (not installed)"
+    assert old == f"pytest<1 ({pytest.__version__} is installed)"
+    monkeypatch.setattr(packages, "lacking", lambda: [nowhere, old])
+    assert command.gpu(["--dry", "--out", str(tmp_path / "day")]) == 2
+    told = capsys.readouterr().err
+    assert nowhere in told and old in told and "pip download" in told
+    assert not (tmp_path / "day" / "day.json").exists()

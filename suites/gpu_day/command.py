@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.calibrate.launches import checkout_path
+from suites.gpu_day import packages
 from suites.gpu_day.day import Day
 from suites.gpu_day.phases import DRY_MINUTES, MINUTES, Form, phases
 from suites.measure.atomic_file import Unwritable, check_writable
@@ -62,6 +63,8 @@ def gpu(arguments: Sequence[str]) -> int:
         check_writable(folder)
     except Unwritable as error:
         return _usage(str(error))
+    if lacks := packages.lacking():
+        return _usage(packages.told(lacks))
     if not options.dry and (why := _against_cuda()):
         return _usage(f"{why}; --dry goes through the day on a CPU")
     form = Form(folder, "cpu" if options.dry else "cuda", minutes)

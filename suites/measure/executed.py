@@ -38,13 +38,15 @@ class Executed:
 
     `ran` are the telling operators and kernels, the longest first; ("unknown",) when the profile
     shows none. `names` is every event's name, for `contains`. `memory` is the call's peak.
-    `kernels` is how many were launched on a GPU; None where no profiler tells, as on a CPU.
+    `kernels` is how many were launched on a GPU, `kernels_s` the device's time in all of them and
+    in copies; None where no profiler tells, as on a CPU.
     """
 
     ran: tuple[str, ...]
     names: frozenset[str]
     memory: Peak
     kernels: int | None = None
+    kernels_s: float | None = None
 
     def contains(self, parts: Sequence[str]) -> bool:
         """Whether any of these is part of any name that ran, letter case aside."""
@@ -89,6 +91,7 @@ def executed(
         names=frozenset(event.name for event in events),
         memory=peak,
         kernels=(_kernels(events) or None) if device == "cuda" else None,
+        kernels_s=(_kernels_s(events) or None) if device == "cuda" else None,
     )
 
 
@@ -137,6 +140,10 @@ def _telling(events: Iterable[_Event]) -> tuple[str, ...]:
 def _kernels(events: Iterable[_Event]) -> int:
     """The launches among the events of one call; copies and fills of memory are none."""
     return sum(event.is_kernel and not event.name.startswith(("Mem", "[")) for event in events)
+
+
+def _kernels_s(events: Iterable[_Event]) -> float:
+    return 1e-6 * sum(event.self_time_us for event in events if event.is_kernel)
 
 
 def _events(profiled: profile) -> list[_Event]:
