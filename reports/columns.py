@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from impls.interface.problem import SOFTMAX, Problem
+from reports.bars import histogram
 from reports.style import CLOCK_NAMES, LEVEL_NAMES, Unit, plural, unit_for
 from results.interval import MEANING, half_width_text
 from results.measured import Timing
@@ -16,6 +17,7 @@ from results.run import Run
 from results.schema import Cell
 
 NOTHING = "–"
+_BINS = 12
 _PERCENT = "100 is the least time that the measured ceilings allow"
 _FLOP = "useful FLOP/s: the problem's FLOP, the same for every implementation"
 _RATIO = "how many times as fast as the baseline; unflagged ok rows only"
@@ -23,6 +25,7 @@ _ERROR = "largest distance of any output to float64, in the same run"
 _NAIVE = "the plain formula's distance to float64 at this dtype, on the same inputs"
 _BYTES = "compulsory bytes (each tensor once) a second; not read from counters"
 _STOP = "why sampling ended: the median precise, the budget spent, or max_samples"
+_SAMPLES = "how many lie where between the fastest and the slowest"
 _FIRST = "the first call, with whatever it compiles; in no other figure"
 _REPEATS = "whether a second call on equal inputs gave the same gradients, bit by bit"
 _PREPARE = "work that depends on the problem alone, done once outside the clock"
@@ -83,6 +86,7 @@ def columns(run: Run) -> dict[str, Column]:
         Column("peak_bytes", f"peak {peak.name}", True, lambda c: peak.show(_peak(c))),
         Column("interval", f"interval {time.name}", False, lambda c: _interval(c, time)),
         Column("n", "n", True, _timed(lambda t: str(t.n)), "samples", in_markdown=True),
+        Column("samples", "samples", False, _timed(_strip), _SAMPLES),
         Column("stop", "stopped", False, _timed(lambda t: t.stop or NOTHING), _STOP),
         Column(
             "first_call", f"first call {time.name}", True, _seconds(time, "first_call_s"), _FIRST
@@ -210,6 +214,10 @@ def _naive_error(cell: Cell) -> str:
 
 def _timed(show: Callable[[Timing], str]) -> Callable[[Cell], str]:
     return lambda cell: show(cell.timing) if cell.timing else NOTHING
+
+
+def _strip(timing: Timing) -> str:
+    return histogram(timing.samples_s, _BINS) or NOTHING
 
 
 def _seconds(unit: Unit, field: str) -> Callable[[Cell], str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
 
 from impls.interface.problem import SOFTMAX
+from reports.bars import histogram, sparkline
 from reports.next_steps import CHECKOUT, python
 from reports.style import CLOCK_NAMES, LEVEL_NAMES, plural, quantity
 from results.interval import half_width_text
@@ -16,7 +16,6 @@ from results.run import Run
 from results.schema import Cell
 
 UNKNOWN = "not known"
-_BARS = "▁▂▃▄▅▆▇█"
 _BINS = 32
 _Lines = list[tuple[str, str]]
 
@@ -68,12 +67,6 @@ def again(run: Run, cell: Cell) -> list[str]:
         options += ["--dtype", cell.problem.dtype]
     words = " ".join(shlex.quote(option) for option in options)
     return [*lines, f"{python()} -m pytest {suites} {words}"]
-
-
-def sparkline(values: Sequence[float], low: float, high: float) -> str:
-    """Each value as a bar between `low` and `high`."""
-    span = (high - low) or 1.0
-    return "".join(_BARS[min(7, max(0, int(8 * (value - low) / span)))] for value in values)
 
 
 def _identity(run: Run, cell: Cell) -> list[str]:
@@ -182,17 +175,14 @@ def _samples(cell: Cell) -> list[str]:
     low, high = min(samples), max(samples)
     if high == low:
         return [f"all {quantity(low, 's')}"]
-    counts = [0] * _BINS
-    for sample in samples:
-        counts[min(_BINS - 1, int(_BINS * (sample - low) / (high - low)))] += 1
-    heights = "".join(" " if not n else sparkline([n], 0, max(counts)) for n in counts)
     step = math.ceil(len(samples) / _BINS)
     means = [
         sum(samples[i : i + step]) / len(samples[i : i + step])
         for i in range(0, len(samples), step)
     ]
     return [
-        f"{quantity(low, 's')} ▏{heights}▕ {quantity(high, 's')}, how many lie where",
+        f"{quantity(low, 's')} ▏{histogram(samples, _BINS)}▕ {quantity(high, 's')}, "
+        "how many lie where",
         f"first ▏{sparkline(means, low, high)}▕ last, in the order taken",
     ]
 

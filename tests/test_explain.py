@@ -9,7 +9,8 @@ import pytest
 
 from impls.interface.problem import Problem
 from reports.__main__ import main
-from reports.explain import again, explained, sparkline
+from reports.bars import histogram, sparkline
+from reports.explain import again, explained
 from reports.explain_command import find_cell
 from results.store import load_run
 from suites.session import options
@@ -49,9 +50,14 @@ def test_samples_are_drawn_by_place_and_in_order(tmp_path):
     timing = timing_record(0.01) | {"samples_s": [0.01, 0.01, 0.01, 0.02], "n": 4}
     said = told(run_of(tmp_path, cell("naive", P, 0.01, timing=timing)))["samples"]
     place, order = said.split("▏")[1], said.split("▏")[2]
-    assert place.index("█") < place.index("▃") and place.strip("█▃ ").startswith("▕")
+    assert place.startswith("█▁▁") and place.split("▕")[0].endswith("▁▁▄")
     assert order.startswith("▁▁▁█▕")
     assert sparkline([0.0, 0.5, 1.0], 0.0, 1.0) == "▁▅█"
+
+
+def test_a_single_sample_is_seen_beside_a_thousand():
+    assert histogram([1.0] * 1000 + [1.25, 2.0], 4) == "█▂▁▂"
+    assert histogram([2.0] * 9, 4) == histogram([], 4) == ""
 
 
 def test_one_sample_or_equal_ones_are_no_picture(tmp_path):

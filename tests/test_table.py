@@ -17,7 +17,7 @@ from reports.table import terminal
 from results.run import Run
 from results.schema import STATUSES
 from results.store import load_run
-from tests.fake_cells import bound_record
+from tests.fake_cells import bound_record, timing_record
 from tests.fake_run import cell, check_record, write_run
 
 P = Problem.parse("T=512,H=8,d_h=64")
@@ -55,6 +55,15 @@ def test_a_column_has_one_unit_over_the_whole_report(run_of):
     assert "| time ms |" in markdown(run)
     read = list(csv.DictReader(io.StringIO(points_csv(run))))
     assert [float(row["time_s"]) for row in read] == list(times), "seconds raw"
+
+
+def test_a_row_shows_how_its_samples_lie(run_of):
+    def timing(*samples: float) -> dict:
+        return timing_record(0.01) | {"samples_s": list(samples), "n": len(samples)}
+
+    two = timing(*[0.010] * 8, *[0.0215] * 8, 0.022)
+    run = run_of([cell("two", P, 0.01, timing=two), cell("one", P, 0.01, timing=timing(0.01))])
+    assert column(run, "samples") == ["█▁▁▁▁▁▁▁▁▁▁█", "–"]
 
 
 def test_bytes_are_decimal_in_one_unit(run_of):
