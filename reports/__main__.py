@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from results.streams import take_any_sign
+
+# isort: split
 import argparse
 import importlib
 import json
@@ -13,7 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from reports.command_line import add_summary_option, append_summary, complaining, summary_file
+from reports.command_line import (
+    add_summary_option,
+    append_summary,
+    complaining,
+    summary_file,
+    wrapped,
+)
 from reports.markdown import markdown
 from reports.next_steps import next_steps
 from reports.rows import status_counts
@@ -21,7 +30,6 @@ from results.findings import findings
 from results.reading import SchemaError
 from results.run import Run
 from results.store import RunNotFound, find_run, load_run, store_folder
-from results.streams import take_any_sign
 
 WRONG, USAGE, BROKEN = 1, 2, 5
 OUT = Path(__file__).parent / "out"
@@ -37,14 +45,16 @@ COMMANDS = {
 _TELL_AFTER_S = 2.0
 
 _EXAMPLES = """\
-commands of their own, each with --help: {commands}
+commands of their own, each with --help:
+  {commands}
 
 examples:
   python -m reports
   python -m reports 20261129T193000Z-3f2a9bc --out /tmp/report
 
-exit codes: 0 written, 1 a result of the run was wrong, 2 no such run or wrong usage, 5 unreadable,
-or no ok cell (after 1, and after 5 for want of an ok cell, the page is written all the same)
+exit codes: 0 written, 1 a result of the run was wrong, 2 no such run or wrong
+usage, 5 unreadable, or no ok cell (after 1, and after 5 for want of an ok cell,
+the page is written all the same)
 """
 
 
@@ -186,8 +196,10 @@ def _progress() -> Callable[[str], None]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reports",
-        description="Write a run as one HTML page that opens offline, figures as PNG and SVG, "
-        "report.md and points.csv. Needs no torch.",
+        description=wrapped(
+            "Write a run as one HTML page that opens offline, figures as PNG and SVG, report.md "
+            "and points.csv. Needs no torch."
+        ),
         epilog=_EXAMPLES.format(commands=", ".join(COMMANDS)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -227,4 +239,8 @@ if __name__ == "__main__":
         # `| head` has seen enough; the interpreter's last flush must not complain of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        # A full disk under stdout; 1 would say that a result is wrong.
+        print(f"reports: {error}", file=sys.stderr)
+        code = 5
     sys.exit(code)

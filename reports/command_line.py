@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -31,8 +32,8 @@ def command_parser(
     lines = "\n".join(f"  python -m reports {name} {example}".rstrip() for example in examples)
     parser = argparse.ArgumentParser(
         prog=f"python -m reports {name}",
-        description=f"{does} Needs no torch.",
-        epilog=f"examples:\n{lines}\n\nexit codes: {codes}",
+        description=wrapped(f"{does} Needs no torch."),
+        epilog=f"examples:\n{lines}\n\n{wrapped(f'exit codes: {codes}')}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -43,6 +44,11 @@ def command_parser(
     if json_help:
         parser.add_argument("--json", action="store_true", help=json_help)
     return parser
+
+
+def wrapped(text: str) -> str:
+    """The text in lines that a terminal of 80 columns shows whole."""
+    return textwrap.fill(text, width=79, break_long_words=False, break_on_hyphens=False)
 
 
 def open_run(name: str, store: str | None, kind: str | None = "timed") -> Run:

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "explain",
         "One cell told in full: problem, counts, bound, samples, error, and how to repeat it.",
         "latest 'naive T=1024'",
-        "20261129T193000Z 'sdpa_flash causal backward' --launch 2",
+        "latest 'sdpa_flash causal backward' --launch 2",
         codes=_CODES,
     )
     parser.add_argument("run", metavar="RUN", help='"latest", a name or its beginning, or a path')

@@ -61,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.cells and options.format != "latex":
         raise CommandMistake(f"--cells is of latex: {options.format} has all of a run")
+    if options.format == "parquet" and options.out is None and sys.stdout.isatty():
+        raise CommandMistake(
+            "parquet is no text for a terminal: --out points.parquet, or send it on with > or |"
+        )
     run = open_run(options.run, options.store)
     content = _FORMATS[options.format](run, options.cells)
     for name, data in content.items():

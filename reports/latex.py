@@ -13,40 +13,68 @@ from results.schema import Cell
 
 _KEYS = ("implementation", "problem", "time", "half_width", "flop_per_s")
 _KEYS += ("times_baseline", "percent_of_bound")
+MOST_ROWS = 40
+"""So many stand on a page of an article with their caption."""
+_BEYOND_ASCII = "% A name has letters that pdflatex may lack: set it with lualatex or xelatex."
 _ESCAPED = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "×": r"$\times$", "±": r"$\pm$", "–": "--", "µ": r"$\mu$", "·": r"$\cdot$", "−": "$-$",
-    "<": r"\textless{}", ">": r"\textgreater{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "→": r"$\rightarrow$",
+    "≤": r"$\le$", "≥": r"$\ge$", "…": r"\ldots{}",
 }  # fmt: skip
 
 
 def latex_table(run: Run, cells: Sequence[Cell]) -> str:
     """The cells as a `table` with its caption; needs `\\usepackage{booktabs}` and nothing else.
 
-    The caption has what a reader needs to believe a number: device, clock, dtype, commit, launches
-    and the ceilings. Rows in doubt bear their flags; a wrong one has no rate.
+    More than a page holds are a `longtable`, which goes on over pages and says what it needs. The
+    caption has what a reader needs to believe a number: device, clock, dtype, commit, launches and
+    the ceilings. Rows in doubt bear their flags; a wrong one has no rate.
     """
     found = columns(run)
     shown = [found[key] for key in _KEYS]
     flags = [cell for cell in cells if cell.flags or cell.status != "ok"]
     if flags:
         shown.append(found["flags"])
-    lines = [
+    spec = "".join("r" if column.is_number else "l" for column in shown)
+    heads, body = _row([column.header for column in shown]), _body(in_reading_order(cells), shown)
+    made = _long if len(cells) > MOST_ROWS else _short
+    text = "\n".join(made(latex(caption(run, cells)), spec, heads, body)) + "\n"
+    return text if text.isascii() else f"{_BEYOND_ASCII}\n{text}"
+
+
+def _short(told: str, spec: str, heads: str, body: Sequence[str]) -> list[str]:
+    """A float, which stands on one page."""
+    return [
         "% Made by python -m reports export latex; needs \\usepackage{booktabs}.",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{latex(caption(run, cells))}}}",
-        rf"\begin{{tabular}}{{{''.join('r' if c.is_number else 'l' for c in shown)}}}",
-        r"\toprule",
-        _row([column.header for column in shown]),
-        r"\midrule",
-        *_body(in_reading_order(cells), shown),
+        rf"\caption{{{told}}}",
+        rf"\begin{{tabular}}{{{spec}}}",
+        *(r"\toprule", heads, r"\midrule"),
+        *body,
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
     ]
-    return "\n".join(lines) + "\n"
+
+
+def _long(told: str, spec: str, heads: str, body: Sequence[str]) -> list[str]:
+    """A table over pages, its heads on each; the caption stands once."""
+    going_on = rf"\multicolumn{{{len(spec)}}}{{r}}{{continued}} \\"
+    return [
+        "% Made by python -m reports export latex; needs \\usepackage{booktabs,longtable} and",
+        f"% a page of one column, as more than {MOST_ROWS} rows go on; fewer: --cells WORDS.",
+        rf"\begin{{longtable}}{{{spec}}}",
+        rf"\caption{{{told}}} \\",
+        *(r"\toprule", heads, r"\midrule", r"\endfirsthead"),
+        *(r"\toprule", heads, r"\midrule", r"\endhead"),
+        *(r"\midrule", going_on, r"\endfoot"),
+        *(r"\bottomrule", r"\endlastfoot"),
+        *body,
+        r"\end{longtable}",
+    ]
 
 
 def caption(run: Run, cells: Sequence[Cell]) -> str:

@@ -18,7 +18,7 @@ from reports.command_line import (
 from reports.reference import WITHIN, AcrossDevices, Reference, device_of, of_source, references
 
 _CODES = (
-    "0 told, 2 no such run or wrong usage, 4 nothing published is of this device,\n"
+    "0 told, 2 no such run or wrong usage, 4 nothing published is of this device, "
     "5 unreadable, or nothing of the run could be set beside a published row"
 )
 

@@ -69,11 +69,41 @@ def test_what_latex_takes_for_itself_is_escaped():
     )
 
 
+def test_what_pdflatex_cannot_set_is_said(run, tmp_path):
+    assert latex("d_h=64→128 a|b ≤ …") == (r"d\_h=64$\rightarrow$128 a\textbar{}b $\le$ \ldots{}")
+    assert latex_table(run, chosen(run, "")).isascii()
+    named = load_run(write_run(tmp_path / "named", records=[cell("日本", P, 0.01)]))
+    assert latex_table(named, chosen(named, "")).splitlines()[0].endswith("lualatex or xelatex.")
+
+
+def test_more_rows_than_a_page_holds_go_on_over_pages_with_their_heads(tmp_path):
+    def table(n: int) -> str:
+        records = [cell(f"kernel_{i}", P, 0.01 + i / 1e4) for i in range(n)]
+        run = load_run(write_run(tmp_path / str(n), records=records))
+        return latex_table(run, chosen(run, ""))
+
+    short, long = table(40), table(41)
+    assert "longtable" not in short and r"\begin{table}" in short
+    assert r"\usepackage{booktabs,longtable}" in long and r"\begin{table}" not in long
+    heads, rows = long.split(r"\endlastfoot")
+    before = [heads.index(rf"\{word}") for word in ("endfirsthead", "endhead", "endfoot")]
+    assert before == sorted(before) and heads.count("implementation &") == 2
+    assert heads.count(r"\caption") == 1
+    lines = [line for line in rows.splitlines() if line.endswith(r"\\")]
+    spec = re.search(r"\\begin\{longtable\}\{([lr]+)\}", heads)
+    assert spec and {line.count(" & ") + 1 for line in lines} == {len(spec[1])}
+    assert [line.split(" & ")[0] for line in lines] == [rf"kernel\_{i}" for i in range(41)]
+    assert long.count("{") == long.count("}")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
 def test_latex_sets_the_table(run, tmp_path):
-    text = r"\documentclass{article}\usepackage{booktabs}\begin{document}" + "\n"
-    text += latex_table(run, chosen(run, "")) + r"\end{document}"
+    many = [cell(f"kernel_{i}", P, 0.01) for i in range(100)]
+    long = load_run(write_run(tmp_path / "long", records=many))
+    text = r"\documentclass{article}\usepackage{booktabs,longtable}\begin{document}" + "\n"
+    text += latex_table(run, chosen(run, "")) + latex_table(long, chosen(long, ""))
+    text += r"\end{document}"
     (tmp_path / "t.tex").write_text(text, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -106,6 +136,18 @@ def test_parquet_has_the_points_of_the_csv_with_types(run):
     # Nothing has a window here; its column joins with one of a run that has.
     assert (types["window"], types["T_q"], types["peak_bytes"]) == ("int64", "int64", "double")
     assert table["window"].to_pylist() == [None] * 4
+
+
+def test_parquet_is_not_written_to_a_terminal(run, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pyarrow", reason="pyarrow is optional")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert export(tmp_path, "parquet", "latest") == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "--out points.parquet" in said.err
+    file = tmp_path / "points.parquet"
+    assert export(tmp_path, "parquet", "latest", "--out", str(file)) == 0
+    assert file.read_bytes()[:4] == b"PAR1"
+    assert export(tmp_path, "csv", "latest") == 0, "text is for a terminal"
 
 
 @pytest.mark.slow

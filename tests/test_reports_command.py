@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from impls.interface.problem import Problem
-from reports.__main__ import main
+from reports.__main__ import COMMANDS, main
 from reports.next_steps import next_steps, python, repeat_lines
 from results.store import load_run
 from tests.fake_run import cell, check_record, write_run
@@ -206,6 +206,15 @@ def test_help_has_two_examples_and_the_exit_codes(capsys):
     assert "exit codes" in said
 
 
+def test_no_help_is_wider_than_a_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ([], *([name] for name in COMMANDS)):
+        with pytest.raises(SystemExit):
+            main([*command, "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) > 15 and not [line for line in lines if len(line) > 80], command
+
+
 def test_reports_run_where_torch_and_suites_cannot_be_imported(tmp_path):
     write_run(tmp_path / "runs", records=SMALL[:1])
     code = (
@@ -215,7 +224,7 @@ def test_reports_run_where_torch_and_suites_cannot_be_imported(tmp_path):
         "        if name.split('.')[0] in {'torch', 'triton', 'xformers', 'suites'}:\n"
         "            raise ImportError('forbidden: ' + name)\n"
         "sys.meta_path.insert(0, No())\n"
-        "from reports.__main__ import main\n"
+        "from reports.__main__ import COMMANDS, main\n"
         "sys.exit(main(['--store', 'runs', '--out', 'out']))"
     )
     env = os.environ | {"PYTHONPATH": str(ROOT)}

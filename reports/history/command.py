@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from reports.command_line import wrapped
 from results.reading import SchemaError
 from results.run_times import RunTimes
 from results.store import list_runs, store_folder, without_parts
@@ -21,9 +22,10 @@ HELP = "each cell over the runs of a machine, with the commits at which it chang
 _EXAMPLES = """\
 examples:
   python -m reports history
-  python -m reports history --cells 'sdpa_flash *causal*' --out /tmp/trend --json
+  python -m reports history --cells 'sdpa_flash *causal*' --json
 
-exit codes: 0 written, 2 no such machine or wrong usage, 5 unreadable or no cell was timed
+exit codes: 0 written, 2 no such machine or wrong usage, 5 unreadable or no
+cell was timed
 """
 
 
@@ -101,7 +103,7 @@ def _complain(words: str, code: int) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reports history",
-        description=f"One page that opens offline: {HELP}. Needs no torch.",
+        description=wrapped(f"One page that opens offline: {HELP}. Needs no torch."),
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
