@@ -90,6 +90,7 @@
     for (const part of all("[data-of]")) part.classList.toggle("off", hidden.has(part.dataset.of));
     for (const button of owners) button.setAttribute("aria-pressed", !hidden.has(button.value));
     followBaseline();
+    form.dispatchEvent(new Event("drawn"));
   };
 
   // ---- the baseline: the page's own is nothing, another has findings and figures packed with it
@@ -127,7 +128,7 @@
 
   const controls = () => [...form.elements].filter(control => control.name);
   const isDefault = control => control.type === "checkbox" ? !control.checked
-    : control.selectedOptions ? control.selectedIndex === defaultIndex(control) : control.value === "";
+    : control.selectedOptions ? control.selectedIndex === defaultIndex(control) : control.value === control.defaultValue;
   const defaultIndex = select => Math.max(0, [...select.options].findIndex(option => option.defaultSelected));
   const wordOf = control => control.type === "checkbox" ? "1"
     : control.dataset.field ? control.selectedOptions[0].textContent : control.value;
@@ -148,7 +149,7 @@
       const isIt = option => word === (control.dataset.field ? option.textContent : option.value);
       const at = [...control.options].findIndex(isIt);
       control.selectedIndex = at < 0 ? defaultIndex(control) : at;
-    } else control.value = word ?? "";
+    } else control.value = word ?? control.defaultValue;
   };
 
   const clear = () => {
@@ -296,6 +297,8 @@
   }
   form.hidden = false;
   form.addEventListener("input", () => { page = 0; change(); });
+  // A page has controls outside of the form that belong to it.
+  for (const control of controls()) if (!form.contains(control)) control.addEventListener("change", write);
   form.addEventListener("submit", event => event.preventDefault());
   form.querySelector("button").addEventListener("click", () => { clear(); change(); });
   document.getElementById("more")?.addEventListener("change", write);

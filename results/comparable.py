@@ -36,6 +36,7 @@ IGNORED = frozenset(
     (
         "commit",
         "dirty",
+        "repository",
         "cpu_mhz",
         "hostname",
         "folder",

@@ -82,6 +82,37 @@ def test_a_dot_tells_its_night_and_its_cell_and_leads_to_its_row(page):
     assert page.ask("document.querySelector('.tip').innerText").startswith("2026-12-02")
 
 
+DOTS = """[...document.querySelectorAll('[data-panel="1"] use[data-row]:not(.off)')]"""
+
+
+def test_a_stretch_of_the_runs_is_drawn_over_the_whole_axis_and_the_address_keeps_it(page):
+    places = f"{DOTS}.map(dot => Number(dot.getAttribute('x')))"
+    level = "document.querySelector('[data-panel=\"1\"] path[style*=none]').getAttribute('d')"
+    every, whole = page.ask(places), page.ask(level)
+    assert len(every) == NIGHTS
+    page.ask("document.querySelector('.zoom input').focus()")
+    for _ in range(4):
+        page.press("ArrowRight")
+    shown = page.ask(places)
+    # Six of ten runs, from the fifth on, where the ten were: first and last at the old places.
+    apart = (every[-1] - every[0]) / 5
+    assert shown == pytest.approx([every[0] + apart * i for i in range(6)], abs=0.2)
+    assert page.ask(level) != whole
+    said = page.ask("document.querySelector('.zoom output').textContent")
+    assert said == "2026-12-05 to 2026-12-10, 6 of 10 runs"
+    days = """[...document.querySelectorAll('[data-panel="1"] text')].map(t => t.textContent)"""
+    assert {"2026-12-05", "2026-12-10"} <= set(page.ask(days))
+    page.move(*centre(page, '[data-panel="1"] use[data-row]:not(.off)'))
+    assert page.ask("document.querySelector('.tip').innerText").startswith("2026-12-05")
+    address = page.ask("location.href")
+    assert "from=5" in address
+    page.open(address)
+    assert page.ask(places) == shown
+    page.ask("document.querySelector('.filters button').click()")
+    assert (page.ask(places), page.ask(level)) == (every, whole)
+    assert "from=" not in page.ask("location.href")
+
+
 def test_a_change_shows_its_rows_and_sorting_is_by_how_much(page):
     page.ask("document.querySelector('.events a[data-rows]').click()")
     assert page.ask(f"{VISIBLE}.map(row => row.id)") == ["r1"]
@@ -100,6 +131,7 @@ def test_without_scripts_changes_figure_and_table_stand(browser, trends):
     assert len(browser.ask(VISIBLE)) == 4
     assert browser.ask("document.querySelectorAll('.events > li').length") == 1
     assert browser.ask("document.querySelector('form.filters').hidden")
+    assert browser.ask("getComputedStyle(document.querySelector('.zoom')).display") == "none"
     words = browser.ask("document.querySelector('.card [data-row] title').textContent")
     assert words.startswith("2026-12-")
     browser.open(trends)

@@ -11,7 +11,14 @@ import torch
 
 from results.comparable import IGNORED
 from suites.measure import environment, processor
-from suites.measure.environment import FIELDS, checkout, machine_key, read_environment, version_of
+from suites.measure.environment import (
+    FIELDS,
+    checkout,
+    machine_key,
+    read_environment,
+    repository,
+    version_of,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -222,9 +229,35 @@ def test_the_commit_and_changes_of_a_checkout_are_read(tmp_path, monkeypatch):
     assert checkout(tmp_path / "inside") == (None, None), "an unpacked copy in another checkout"
 
 
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://github.com/owner/name.git", "github.com/owner/name"),
+        ("https://me:se@cret.word@gitlab.com/a/group/name/", "gitlab.com/a/group/name"),
+        ("git@github.com:owner/name.git", "github.com/owner/name"),
+        ("ssh://git@codeberg.org:2222/owner/name", "codeberg.org/owner/name"),
+        ("https://me:se@cret.word:x@github.com/owner/name", "github.com/owner/name"),
+        *((url, None) for url in ("../name.git", "/srv/git/name.git", "file:///srv/name.git")),
+    ],
+)
+def test_where_others_find_a_pushed_commit_is_told_without_a_password(tmp_path, url, place):
+    def git(*arguments):
+        named = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(["git", "-C", tmp_path, *named, *arguments], check=True, capture_output=True)
+
+    git("init")
+    git("commit", "--allow-empty", "-m", "First")
+    git("remote", "add", "origin", url)
+    assert repository(tmp_path) is None, "not pushed"
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    assert repository(tmp_path) == place
+    git("commit", "--allow-empty", "-m", "Second")
+    assert repository(tmp_path) is None, "not pushed since"
+
+
 def test_without_git_there_is_no_commit(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert checkout() == (None, None)
+    assert checkout() == (None, None) and repository() is None
 
 
 def test_a_missing_distribution_has_no_version():

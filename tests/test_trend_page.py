@@ -16,6 +16,7 @@ from impls.interface.problem import Problem
 from reports.__main__ import main
 from reports.figures import drawing_rules
 from reports.history import trend
+from reports.history.commit_links import range_url
 from reports.history.trends import machine_of
 from reports.style import quantity
 from results.store import list_runs
@@ -62,12 +63,21 @@ def called(tmp_path, capsys):
 
 
 def test_the_page_names_the_change_and_its_commits(nights, called):
-    code, out, _, folder = called(nights(stepped()))
+    store = nights(stepped())
+    for file in store.glob("*/*/run.json"):
+        header = json.loads(file.read_text())
+        header["environment"]["repository"] = "github.com/owner/name"
+        file.write_text(json.dumps(header))
+    code, out, _, folder = called(store)
     html = (folder / "history.html").read_text(encoding="utf-8")
     assert code == 0
     assert "1 cell slower (+20" in out and "commits 0000008..0000009" in out
     event = re.search(r'<li class="slower">.*?</ul>', html, re.DOTALL)
-    assert event and "since 2026-12-10, commits 0000008..0000009" in event[0]
+    link = "https://github.com/owner/name/compare/0000008...0000009"
+    assert event and "since 2026-12-10, commits 0000008..0000009" in re.sub(
+        "</?a.*?>", "", event[0]
+    )
+    assert re.findall('<a href="(http[^"]+)"', event[0]) == [link]
     assert "look into it" in event[0] and "chunked B=1,T=63" in event[0]
     # And in the panel itself.
     assert re.search(r"▲ \+\d+\.\d % 0000008\.\.0000009<", html)
@@ -84,6 +94,24 @@ def test_it_opens_offline_and_stands_without_scripts(nights, called):
     assert all((folder / name).is_file() for name in outside)
     assert (folder / "trend.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     ElementTree.parse(folder / "trend.svg")
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "url"),
+    [
+        ("github.com/a/b", "github.com/a/b", "https://github.com/a/b/compare/1a...2b"),
+        ("gitlab.com/a/b/c", "gitlab.com/a/b/c", "https://gitlab.com/a/b/c/-/compare/1a...2b"),
+        ("github.com/a/b", "github.com/fork/b", ""),
+        ("github.com/a/b", None, ""),
+        (None, None, ""),
+        ("git.example.org/a/b", "git.example.org/a/b", ""),
+    ],
+)
+def test_commits_are_linked_to_where_both_runs_say_the_same_known_host(before, since, url):
+    recorded = {"1a": before, "2b": since}
+    known = {commit: place for commit, place in recorded.items() if place}
+    assert range_url(known, "1a", "2b") == url
+    assert range_url(known, None, "2b") == range_url(known, "1a", None) == ""
 
 
 def machine(store, wanted=lambda name: True):

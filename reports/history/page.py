@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 from markupsafe import Markup
 
 from reports.figures import Drawn
-from reports.history.trend import dots
+from reports.history.commit_links import range_url
+from reports.history.trend import MARGIN, dots
 from reports.history.trends import Machine, Trend
 from reports.inline_svg import inline_svg
 from reports.page import template
@@ -62,7 +63,12 @@ def page(machine: Machine, drawn: Drawn | None, others: Sequence[str], within: i
         least=_LEAST_RUNS,
         methods=max((trend.parts for trend in trends), default=1),
         runs=plural(len(machine.columns), "run"),
-        events=[_event(one, one in alerts([one], within), rows) for one in machine.events],
+        dates=" ".join(utc[:10] for _, utc in machine.columns),
+        margin=MARGIN,
+        events=[
+            _event(one, one in alerts([one], within), rows, machine.repositories)
+            for one in machine.events
+        ],
         ceiling_doubt="",
         figures=[(drawn, Markup(inline_svg(_told(drawn, machine), {})))] if drawn else [],
         says_more=True,
@@ -101,23 +107,34 @@ def points_csv(machine: Machine) -> str:
 
 def sentence(event: Event) -> str:
     """An event in words: how much, of what, since which run and between which commits."""
-    first = event.steps[0]
+    return f"{_what(event)}, commits {_commits(event)}"
+
+
+def _commits(event: Event) -> str:
     ends = (event.after_commit, event.until_commit)
-    commits = "..".join((commit or "unknown")[:7] for commit in ends)
+    return "..".join((commit or "unknown")[:7] for commit in ends)
+
+
+def _what(event: Event) -> str:
+    first = event.steps[0]
     cells = plural(len(event.steps), "cell")
     word = "slower" if event.is_slower else "faster"
     size = change_text(first.point.ratio)
     most = f"{size}" if len(event.steps) == 1 else f"up to {size}"
-    return f"{cells} {word} ({most}) since {event.utc[:10]}, commits {commits}"
+    return f"{cells} {word} ({most}) since {event.utc[:10]}"
 
 
-def _event(event: Event, calls: bool, rows: dict[str, int]) -> dict[str, Any]:
+def _event(
+    event: Event, calls: bool, rows: dict[str, int], repositories: Mapping[str, str]
+) -> dict[str, Any]:
     cells = [
         (step.series.name, change_text(step.point.ratio), not step.is_last)
         for step in event.steps[:_MOST_CELLS]
     ]
     return {
-        "sentence": sentence(event),
+        "what": _what(event),
+        "commits": _commits(event),
+        "url": range_url(repositories, event.after_commit, event.until_commit),
         "is_slower": event.is_slower,
         "calls": calls,
         "run": event.run,

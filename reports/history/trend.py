@@ -27,6 +27,8 @@ TITLE = "Time over the runs of this machine"
 MOST_PANELS = 40
 MOST_DOTS = 2000
 """So many runs have a dot of their own in a panel; of more, the ends of each stretch have one."""
+MARGIN = 0.6
+"""Of a run's width, left and right of all."""
 _COLUMNS, _WIDTH, _HEIGHT = 4, 2.75, 1.25  # inches
 _LEFT, _GAP, _HEAD, _FOOT = 0.8, 0.28, 0.62, 0.45
 _LINE = 0.155  # inches of a line of words above a panel
@@ -112,7 +114,7 @@ def _draw_panel(
     axes: Axes, trend: Trend, machine: Machine, limits: tuple[float, float], number: int
 ) -> None:
     low, high = limits
-    axes.set_xlim(-0.6, len(machine.columns) - 0.4)
+    axes.set_xlim(-MARGIN, len(machine.columns) - 1 + MARGIN)
     axes.set_ylim(low, high)
     axes.yaxis.set_major_locator(FixedLocator(_ticks(low, high)))
     axes.yaxis.set_major_formatter(lambda value, _: _percent(math.exp(value)))

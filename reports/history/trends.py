@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from results.changepoints import ChangePoint
 from results.history import Event, Series, events, series_of
+from results.run_folder import load_header
 from results.run_times import RunTimes
 from results.schema import Cell
 from results.timed_runs import newest_rows
@@ -86,7 +87,8 @@ class Trend:
 class Machine:
     """One machine's trends, the largest changes first, and its events, newest first.
 
-    `columns` are its runs that measured any of the cells: name and time, oldest first.
+    `columns` are its runs that measured any of the cells: name and time, oldest first;
+    `repositories` is where the commits of a change are found, as far as runs recorded it.
     """
 
     machine_key: str
@@ -94,6 +96,7 @@ class Machine:
     columns: tuple[tuple[str, str], ...]
     trends: tuple[Trend, ...]
     events: tuple[Event, ...]
+    repositories: Mapping[str, str]
 
 
 def machine_of(runs: Sequence[RunTimes], machine_key: str) -> Machine:
@@ -122,7 +125,19 @@ def machine_of(runs: Sequence[RunTimes], machine_key: str) -> Machine:
         tuple((run, utc) for utc, run in columns),
         tuple(sorted(trends, key=_telling_first)),
         tuple(told),
+        _repositories(own, {c for one in told for c in (one.after_commit, one.until_commit)}),
     )
+
+
+def _repositories(runs: Sequence[RunTimes], commits: Collection[str | None]) -> dict[str, str]:
+    """What the newest run of each of the commits says of where it was pushed to."""
+    newest = {run.commit: run for run in sorted(runs, key=lambda run: run.utc)}
+    found = {
+        commit: load_header(newest[commit].path, is_planned=False).environment.get("repository")
+        for commit in commits
+        if commit is not None
+    }
+    return {commit: place for commit, place in found.items() if isinstance(place, str)}
 
 
 def _trend(

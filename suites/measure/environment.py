@@ -70,6 +70,7 @@ FIELDS: tuple[Field, ...] = (
     Field("blas", False, lambda _: _blas()),
     Field("commit", False, lambda known: known.git[0]),
     Field("dirty", False, lambda known: known.git[1]),
+    Field("repository", False, lambda known: repository() if known.git[0] else None),
     Field("omp_num_threads", False, lambda _: os.environ.get("OMP_NUM_THREADS")),
     Field("cpu_mhz", False, lambda _: processor.mhz()),
     Field("governor", False, lambda _: processor.governor()),
@@ -114,14 +115,32 @@ def machine_key(environment: Mapping[str, Any]) -> str:
 
 def checkout(root: Path = ROOT) -> tuple[str | None, bool | None]:
     """The commit of the checkout and whether files differ from it; (None, None) without git."""
-    # In a container the files are often another user's, of which git says nothing unless told to.
-    git = ("git", "-c", f"safe.directory={root}", "-C", str(root))
+    git = _git(root)
     commit = _output(*git, "rev-parse", "--verify", "HEAD")
     inside = _output(*git, "rev-parse", "--show-toplevel")
     if not commit or not inside or Path(inside).resolve() != root.resolve():
         return None, None
     changes = _output(*git, "status", "--porcelain", "--untracked-files=no")
     return commit, None if changes is None else bool(changes)
+
+
+def repository(root: Path = ROOT) -> str | None:
+    """Where others find the commit, as in "github.com/owner/name"; None where it was not pushed.
+
+    Host and path of the remote that is called origin: no user, no password, no path of a disk.
+    """
+    git = _git(root)
+    if not _output(*git, "branch", "--remotes", "--contains", "HEAD", "--list", "origin/*"):
+        return None
+    url = _output(*git, "remote", "get-url", "origin") or ""
+    place = r"(?:\w+://)?(?:[^/\s]*@)?([\w.-]+\.\w+)(?::\d+(?=/))?[:/]+([^@\s]+?)(?:\.git)?/*"
+    told = re.fullmatch(place, url)
+    return f"{told[1]}/{told[2]}" if told else None
+
+
+def _git(root: Path) -> tuple[str, ...]:
+    # In a container the files are often another user's, of which git says nothing unless told to.
+    return ("git", "-c", f"safe.directory={root}", "-C", str(root))
 
 
 def version_of(distribution: str) -> str | None:
