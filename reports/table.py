@@ -55,6 +55,7 @@ def terminal(run: Run, width: int = 80) -> str:
         if len(binds) == 1:
             parts.append(f"bound by {binds.pop()}")
         telling = {"binds": bool(binds), "repeats": any(cell.repeats for cell in cells)}
+        telling["times_baseline"] = run.has_baseline
         shown = {k: c for k, c in found.items() if telling.get(k, True)}
         lines += _wrapped(" · ".join(parts), width, indent="  ")
         lines += [*_sweep(cells, shown, width), *_footnote(run, cells, width), ""]
@@ -133,7 +134,7 @@ def _footnote(run: Run, cells: Sequence[Cell], width: int) -> list[str]:
     parts: dict[str, list[str]] = {}
     for cell, why in missing_ratios(run, cells):
         parts.setdefault(why, []).append(_size_text(cell, names).strip())
-    if not parts:
+    if not parts or not run.has_baseline:
         return []
     told = "; ".join(f"{why} at {', '.join(dict.fromkeys(at))}" for why, at in parts.items())
     return _wrapped(f"× –: {run.baseline} is {told}.", width, indent="     ")

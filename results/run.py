@@ -225,6 +225,12 @@ class Run:
         return self.header.settings.baseline or "naive"
 
     @property
+    def has_baseline(self) -> bool:
+        """Whether ratios are wanted, or can be had: not of a run with `--baseline none`."""
+        named = self.header.settings.baseline is not None
+        return named or any(cell.implementation == self.baseline for cell in self.cells)
+
+    @property
     def comparable_cells(self) -> tuple[Cell, ...]:
         """The cells that may enter best-of and speed-ups: ok and without a flag."""
         return tuple(cell for cell in self.cells if cell.is_comparable)

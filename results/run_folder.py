@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from impls.interface.problem import Problem
-from results.journal import read_journal
+from results.journal import Journal, read_journal
 from results.reading import Place, SchemaError, parse_strict, read_record
 from results.run import Header, Planned, Run, Running, read_header
 from results.schema import Cell
@@ -47,10 +47,19 @@ def load_run(path: str | Path) -> Run:
         header=header,
         cells=tuple(cells),
         state=state_of(header, running, is_alive),
-        notes=(*journal.notes, *notes),
+        notes=(*(journal.notes or _lost(header, journal)), *notes),
         running=running if is_alive else None,
         profiles=journal.profiles,
     )
+
+
+def _lost(header: Header, journal: Journal) -> tuple[str, ...]:
+    """A note where a run ended with more rows than its journal has now."""
+    n_finished = sum(header.counts.values()) if header.finished_utc else 0
+    n_read = len(journal.cells) + len(journal.profiles)
+    if n_read >= n_finished:
+        return ()
+    return (f"{JOURNAL} has {n_read} of the {n_finished} rows that the run ended with",)
 
 
 def load_header(path: Path, *, is_planned: bool = True) -> Header:

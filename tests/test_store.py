@@ -116,6 +116,18 @@ def test_a_line_cut_short_is_left_out_and_noted(run_directory, kept):
     assert run.notes == ("line 2 of cells.jsonl is cut short and left out",)
 
 
+def test_rows_that_a_finished_run_has_lost_are_noted(run_directory):
+    path = run_directory(records=[cell("naive", PROBLEM, 0.02), cell("chunked", PROBLEM, 0.03)])
+    header = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps(header | {"counts": {"ok": 1, "wrong": 1}}))
+    assert load_run(path).notes == ()
+    journal = path / "cells.jsonl"
+    journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+    assert load_run(path).notes == ("cells.jsonl has 1 of the 2 rows that the run ended with",)
+    (path / "run.json").write_text(json.dumps(header | {"finished_utc": None, "counts": {"ok": 2}}))
+    assert load_run(path).notes == ()
+
+
 def test_a_line_cut_short_does_not_hide_what_a_resumed_run_adds(run_directory):
     path = run_directory(records=[cell("naive", PROBLEM, 0.02)])
     with (path / "cells.jsonl").open("a") as file:

@@ -126,6 +126,20 @@ def test_why_a_row_in_no_doubt_has_no_ratio_is_said_under_the_table(run_of):
     assert "× –" not in terminal(fine) and ratio_notes(fine) == []
 
 
+def test_without_a_baseline_nothing_is_said_of_one(run_of):
+    def of(baseline, names, commit):
+        records = [cell(name, P, 0.02) for name in names]
+
+        def change(header):
+            header["settings"]["baseline"] = baseline
+
+        return terminal(run_of(records, change=change, commit=commit))
+
+    assert "naive" not in of(None, ["flex"], "1111111")
+    assert "× naive" in of(None, ["flex", "naive"], "2222222")
+    assert "× –: naive is not measured" in of("naive", ["flex"], "3333333")
+
+
 def test_a_run_that_is_a_quarter_contended_ends_with_what_to_do(run_of):
     rows = [cell("naive", P.with_(B=1 + i), 0.02, flags=["contended"]) for i in range(3)]
     rows += [cell("naive", P.with_(B=9), 0.02)]
