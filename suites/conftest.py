@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from suites.session.fixture import RecordingFixture, recording_fixture
-from suites.session.sweep import Cell
 from suites.session.wiring import SESSION, report_status
+
+if TYPE_CHECKING:
+    from suites.session.sweep import Cell
 
 FAILED = ("error", "oom", "timeout")
 

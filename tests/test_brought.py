@@ -133,7 +133,9 @@ def test_an_instance_of_a_torch_module_is_a_function(write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mykernel.py", "names no function"),
+        ("mykernel.py", 'names no function: it has plain, .*; write "mykernel.py:strange"'),
+        ("mykernal.py", 'no file .*mykernal.py: did you mean "mykernel.py"'),
+        ("sdpa_flash", 'names no function: write "package.module:function"'),
         ("mykernal.py:plain", 'mykernal.py: did you mean "mykernel.py"'),
         ("mykernel.py:plane", 'did you mean "plain"'),
         ("mykernel.py:number", "is of type int, not a function"),

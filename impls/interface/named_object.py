@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import importlib
@@ -25,9 +26,14 @@ def named_object(text: str) -> tuple[Any, str]:
     """
     place, has_function, attribute = text.rpartition(":")
     if not has_function or not place or not attribute:
-        raise ValueError(f'"{text}" names no function: {_FORM}')
+        raise ValueError(f'"{text}" names no function: {_instead(text.rstrip(":"))}')
     module, stem = _module(place, text)
     return _attribute(module, attribute, place), stem
+
+
+def is_of_an_object(text: str) -> bool:
+    """Whether it points into a module or a file, and is no name of one of ours."""
+    return ":" in text or text.endswith(".py")
 
 
 def file_of(text: str) -> Path | None:
@@ -45,13 +51,18 @@ def _module(place: str, text: str) -> tuple[ModuleType, str]:
         if str(Path.cwd()) not in sys.path and "" not in sys.path:
             sys.path.append(str(Path.cwd()))
         return _imported(place, text), place.rpartition(".")[2]
+    path = _existing(place)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    return _loaded(path), path.stem
+
+
+def _existing(place: str) -> Path:
     path = Path(place).expanduser().resolve()
     if not path.is_file():
         beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
         raise ValueError(f"no file {path}{_did_you_mean(path.name, beside)}")
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    return _loaded(path), path.stem
+    return path
 
 
 def _imported(place: str, text: str) -> ModuleType:
@@ -101,6 +112,22 @@ def _attribute(module: ModuleType, attribute: str, place: str) -> Any:
             raise ValueError(f'{place} has no "{part}"{_did_you_mean(part, names)}')
         found = getattr(found, part)
     return found
+
+
+def _instead(place: str) -> str:
+    """What to write in place of a file without a function: it is read for that, not run."""
+    if not place.endswith(".py"):
+        return _FORM
+    path = _existing(place)
+    try:
+        lines = ast.parse(path.read_bytes(), filename=path).body
+    except (SyntaxError, ValueError) as error:
+        return f"{told(error)}; {_FORM}"
+    names = [n.name for n in lines if isinstance(n, ast.FunctionDef) and n.name[0] != "_"]
+    if not names:
+        return _FORM
+    likely = "attention" if "attention" in names else names[-1]
+    return f'it has {", ".join(names[:8])}; write "{place}:{likely}"'
 
 
 def _did_you_mean(wrong: str, known: list[str]) -> str:

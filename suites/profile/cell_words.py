@@ -11,6 +11,7 @@ from typing import Any
 
 import suites
 from impls.interface.attention import Implementation
+from impls.interface.named_object import is_of_an_object
 from impls.interface.problem import DTYPES, PASSES, Problem
 from impls.interface.registry import implementations, select
 from suites.measure.clocks import CACHES, CLOCKS, clock_for
@@ -70,7 +71,7 @@ def _words(asked: Asked) -> list[str]:
     """All that was typed as words, once each."""
     chosen: list[str] = []
     if asked.impls:
-        chosen = list(select([n for n in asked.impls if ":" not in n], _brought(asked)))
+        chosen = list(select([n for n in asked.impls if not is_of_an_object(n)], _brought(asked)))
     if len(chosen) > 1:
         raise ValueError(f"--impl {','.join(chosen)}: give one, as a profile is of one cell")
     typed = " ".join([*chosen, *asked.words, asked.problem, asked.passes])
@@ -81,7 +82,7 @@ def _words(asked: Asked) -> list[str]:
 
 
 def _brought(asked: Asked) -> tuple[str, ...]:
-    return tuple(name for name in asked.impls if ":" in name)
+    return tuple(filter(is_of_an_object, asked.impls))
 
 
 def _written_out(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from impls.interface.named_object import is_of_an_object
 from impls.interface.problem import DTYPES, PASSES, Problem
 from impls.interface.spellings import full_dtype
 from suites.session.shard import Shard
@@ -130,8 +131,8 @@ def read(config: Any) -> Options:
         raise ValueError("--benchmark-timer is refused: the clock is part of what a cell is")
     baseline = get("--baseline")
     return Options(
-        impls=tuple(n for n in names if ":" not in n),
-        brought=tuple(n for n in names if ":" in n),
+        impls=tuple(n for n in names if not is_of_an_object(n)),
+        brought=tuple(n for n in names if is_of_an_object(n)),
         problems=tuple(problems) or None,
         baseline=None if baseline == "none" else baseline,
         device=get("--device"),

@@ -74,13 +74,14 @@ def already_asked(config: pytest.Config) -> Asked | None:
 
 
 def _read(config: pytest.Config) -> Asked:
+    # What is wrong with the options is told before torch is imported, which takes seconds.
+    given = session_options.read(config)
+    _refuse_unknown_operators(given)
+    _refuse_xdist(config)
     from impls.interface.device_choice import choose
     from impls.interface.registry import select
     from suites.session.resume import ordered, resume
 
-    given = session_options.read(config)
-    _refuse_unknown_operators(given)
-    _refuse_xdist(config)
     resumed = resume(given.store, given.resume) if given.resume else None
     wanted = orders.read().rows
     if resumed is not None and wanted is not None:

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from impls.interface.problem import Problem
 from suites.session.selection import ROOT
-from suites.session.sweep import Cell
+
+if TYPE_CHECKING:
+    from suites.session.sweep import Cell
 
 # Given one of these, the user wants pytest-benchmark's own table; else ours says the same.
 _SHOW_ITS_TABLE = (
