@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from results.streams import take_any_sign
+
+# isort: split
 import argparse
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +27,6 @@ from results.reading import SchemaError
 from results.run import Run
 from results.schema import Cell
 from results.store import RunNotFound, find_run, list_runs, load_run, store_folder
-from results.streams import take_any_sign
 from results.summary import RunSummary
 from results.trouble import has_wrong
 
@@ -175,6 +178,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_commands(commands, shared)
     add_merge(commands, shared)
+    for command in commands.choices.values():
+        command.description = textwrap.fill(command.description or "", 79)
     return parser
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ _SIDES = (
 )
 _COMPARE_CODES = "0 told, 2 usage, 4 not comparable, 5 unreadable or nothing compared"
 _GATE_CODES = (
-    "0 pass, 1 regressed or wrong, 2 usage or too few launches, 3 could not tell (--strict),\n"
+    "0 pass, 1 regressed or wrong, 2 usage or too few launches, 3 could not tell (--strict), "
     "4 not comparable or missing (--static: also new), 5 broken or nothing compared"
 )
 _ACCEPT_CODES = "0 accepted, 1 failed, flagged or too few launches, 2 usage, 5 nothing to accept"
@@ -30,7 +31,7 @@ class ArgumentMistake(ValueError):
 def examples(*lines: str, codes: str) -> dict[str, Any]:
     """The end of a command's help: how it is typed, and what its exit codes mean."""
     epilog = "\n".join(["examples:", *(f"  python -m results {line}" for line in lines)])
-    epilog += f"\n\nexit codes: {codes}"
+    epilog += "\n\n" + textwrap.fill(f"exit codes: {codes}", 79)
     return {"epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from impls.interface.streams import take_any_sign
+
+# isort: split
 import argparse
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from impls.interface.streams import take_any_sign
 from suites.ab import bisecting
 from suites.ab import command as turns
 from suites.ab.arguments import AB_HELP, BISECT_HELP
@@ -71,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_ceilings(commands)
     _add_static(commands)
     _add_doctor(commands)
+    for command in commands.choices.values():
+        command.description = textwrap.fill(command.description or "", 79)
     options = parser.parse_args(given)
     return options.run(options)
 
@@ -208,4 +213,8 @@ if __name__ == "__main__":
         # `| head` has seen enough; the interpreter's last flush must not complain of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        # A full disk under stdout; 1 would say that a result is wrong.
+        print(f"python -m suites: {error}", file=sys.stderr)
+        code = 5
     sys.exit(code)

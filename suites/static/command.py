@@ -32,8 +32,9 @@ EXAMPLES = """examples:
   python -m suites static --kernel add.py:add --signature "*fp32,*fp32,*fp32,i32" \\
       --constants BLOCK=1024
 
-exit codes: 0 compiled, 1 a shipped kernel does not compile or exceeds a limit, 2 usage, or a
-kernel that was brought does not compile; 130 Ctrl-C, 143 SIGTERM: what is compiled is kept
+exit codes: 0 compiled, 1 a shipped kernel does not compile or exceeds a limit,
+2 usage, or a kernel that was brought does not compile; 130 Ctrl-C, 143 SIGTERM:
+what is compiled is kept
 """
 
 
