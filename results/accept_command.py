@@ -11,6 +11,7 @@ from pathlib import Path
 
 from results.baseline import OLDEST, files, joined, of_suite, read_baseline, write_baseline
 from results.compare import Asked, compare
+from results.more_launches import more_launches
 from results.rules import read_rules
 from results.side import NOT_MEASURED, Side
 from results.side_names import read_side
@@ -86,13 +87,11 @@ def _too_few(head: Side, least: int) -> Iterable[str]:
         is_sound = set(cell.statuses) <= {*NOT_MEASURED, "ok"}
         if cell.times_s and is_sound and len(cell.times_s) < least:
             few[len(cell.times_s)].append(cell.name)
-    budget = head.headers[0].settings.budget
-    command = f"python -m suites run{f' --budget {budget}' if budget else ''} --launches {least}"
+    command = more_launches(head.headers[0], least)
     for n, names in few.items():
         more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
         yield (
-            f"{names[0]} has {n} launch{'es' * (n != 1)}, a baseline needs {least}{more}: "
-            f"{command}, with the sweeps and options of this run"
+            f"{names[0]} has {n} launch{'es' * (n != 1)}, a baseline needs {least}{more}: {command}"
         )
 
 

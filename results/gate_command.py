@@ -14,6 +14,7 @@ from rich.console import Console
 from results.baseline import FOLDER, files, joined, machines, of_suite, read_baseline
 from results.comparable import blocking
 from results.compare import Asked, compare
+from results.more_launches import more_launches
 from results.rules import read_rules
 from results.side import Side, SideMistake
 from results.side_names import read_side
@@ -89,13 +90,23 @@ def _without_baseline(options: argparse.Namespace, folder: Path, key: str, head:
     last = f"no baseline for this machine key, {key}: {measured} cells measured, none compared"
     if others:
         last = f"NOT COMPARABLE: {last}; {folder} has those of {', '.join(others)}"
-    last += ". To make one: python -m results accept"
+    last += f". To make one: {_to_make_one(options, head)}"
     if options.json:
         record = {"command": "gate", "exit_code": code, "conclusion": last, "cells": []}
         _print_json(record | {"compared": 0, "measured": measured})
     else:
         print(last)
     return code
+
+
+def _to_make_one(options: argparse.Namespace, head: Side) -> str:
+    """What to type for a baseline; a side of too few launches is measured again before."""
+    least = read_rules(Path(options.rules) if options.rules else None).plan.confirm
+    if len(head.launches) >= least:
+        return " ".join(["python -m results accept", *options.runs])
+    n = len(head.launches)
+    needed = f"{least} launches are needed, this has {n}"
+    return f"{needed}: {more_launches(head.headers[0], least)}; then python -m results accept"
 
 
 def _two_sides(options: argparse.Namespace, store: Path) -> tuple[Side, Side]:

@@ -20,7 +20,9 @@ def test_the_first_run_has_no_baseline_and_passes(bench):
     assert bench.call("gate", "--baseline") == 0
     assert bench.last.startswith("no baseline for this machine key, cpu-0123456789ab: 3 cells")
     assert bench.call("gate", "--baseline", "--strict") == 4
-    assert bench.json("gate", "--baseline")["measured"] == 3
+    told = bench.json("gate", "--baseline")
+    assert told["measured"] == 3
+    assert told["conclusion"].endswith("none compared. To make one: python -m results accept")
 
 
 def test_what_was_accepted_is_what_the_next_run_is_judged_by(bench):
@@ -68,11 +70,36 @@ def test_a_failing_run_never_becomes_the_baseline(bench):
 
 
 def test_too_few_launches_are_told_once_with_what_to_type(bench):
-    bench.write(noisy(1))
+    bench.write(noisy(1), change=typed("pytest suites --budget quick"))
     assert bench.call("accept") == 1
     assert bench.out.splitlines() == [bench.last]
-    assert " has 1 launch, a baseline needs 20 (and 2 more): " in bench.last
-    assert "python -m suites run " in bench.last and " --launches 20" in bench.last
+    command = "python -m suites run --budget quick --launches 20"
+    assert bench.last.endswith(f" has 1 launch, a baseline needs 20 (and 2 more): {command}")
+
+
+def typed(command):
+    return lambda header: header.update(command=command)
+
+
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        (
+            "pytest -p suites.supervisor.plugin -s /x/suites/bench_heads.py suites/bench_decode.py "
+            "--impl 'my files/k.py:f' -k suites",
+            "heads decode --impl 'my files/k.py:f' -k suites --launches 20",
+        ),
+        ("pytest ../attnbench/suites --store=/x/suites", "--store=/x/suites --launches 20"),
+        (None, "--budget quick --launches 20, with the sweeps and options of this run"),
+    ],
+)
+def test_what_was_measured_too_little_is_measured_again_as_it_was(bench, command, again):
+    """Without its own --impl the next command would measure something else, for hours."""
+    bench.write(noisy(2), change=typed(command))
+    assert bench.call("accept") == 1 and bench.last.endswith(f": python -m suites run {again}")
+    assert bench.call("gate", "--baseline") == 0
+    needed = f"20 launches are needed, this has 2: python -m suites run {again}"
+    assert bench.last.endswith(f"To make one: {needed}; then python -m results accept")
 
 
 def test_a_run_in_doubt_is_not_accepted(bench):
