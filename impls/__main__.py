@@ -1,7 +1,10 @@
-"""`python -m impls list | check | cost`: what there is, is it right, what a problem costs."""
+"""`python -m impls`: what implementations there are, are they right, what a problem costs."""
 
 from __future__ import annotations
 
+from impls.interface.streams import take_any_sign
+
+# isort: split
 import argparse
 import json
 import os
@@ -11,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from impls.interface.streams import take_any_sign
 from impls.interface.terminal import console
 from impls.layer import cost_command
 
@@ -28,8 +30,8 @@ _CHECK_EXAMPLES = """examples:
   python -m impls check naive sdpa_flash
   python -m impls check --impl mykernel.py:attention
 
-exit codes: 0 all that was checked is right, 1 something is wrong, or nothing could be checked,
-2 usage"""
+exit codes: 0 all that was checked is right, 1 something is wrong, or nothing
+could be checked, 2 usage"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m impls",
-        description=__doc__,
+        description="What implementations there are, are they right, what a problem costs.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -139,6 +141,7 @@ def _check(given: argparse.Namespace) -> int:
     from impls.interface import interpreted
     from impls.interface.conformance import Conformance, conformance
     from impls.interface.first_call import inability_tried_apart
+    from impls.interface.named_object import is_of_an_object
     from impls.interface.problem import SOFTMAX
     from impls.interface.registry import select
     from impls.interface.tables import print_conformance, summary
@@ -149,7 +152,12 @@ def _check(given: argparse.Namespace) -> int:
     # other process of the machine, 20 times longer than it computes.
     torch.set_num_threads(1)
     device = _device(given.device)
-    chosen = select(given.names, given.impl)
+    # As for `pytest suites`, either will do in either place.
+    typed = dict.fromkeys([*given.names, *given.impl])
+    chosen = select(
+        [name for name in typed if not is_of_an_object(name)],
+        [text for text in typed if is_of_an_object(text)],
+    )
     # The interpreter's processes run beside this one.
     children = {
         name: interpreted.start(one)
@@ -235,4 +243,8 @@ if __name__ == "__main__":
         # The reader (`head`) has gone: what it wanted is written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        # A full disk under stdout; 1 would say that a result is wrong.
+        print(f"python -m impls: {error}", file=sys.stderr)
+        code = 5
     sys.exit(code)

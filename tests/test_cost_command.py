@@ -156,9 +156,9 @@ def test_without_a_device_the_bound_is_unknown_and_says_what_to_type(cost, monke
     assert "decode bound on Some CPU, 20.0 GB/s (measured then)" in shown
     assert "no float16 FLOP/s are known of Some CPU" in shown
     assert "--memory-gb says how many sequences fit" in shown
-    assert "leave 75.841 GB: 56 sequences" in words(
-        cost("--model", "llama-2-70b", "--T", "4k", "--memory-gb", "100")
-    )
+    shown = words(cost("--model", "llama-2-70b", "--T", "4k", "--memory-gb", "100"))
+    assert "leave 75.841 GB: 56 sequences" in shown
+    assert "the model's other weights take room too: say with --weights-gb" in shown
 
 
 @pytest.mark.parametrize(
@@ -218,3 +218,17 @@ def test_counting_models_needs_no_torch():
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True
     )
     assert child.returncode == 0, child.stderr
+
+
+def test_a_full_disk_under_what_is_printed_is_no_wrong_result():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "impls", "cost", "--model", "llama-2-70b"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, len(done.stderr.splitlines())) == (5, 1), done.stderr
+    assert "No space left on device" in done.stderr

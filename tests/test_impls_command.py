@@ -99,7 +99,7 @@ def test_a_script_that_exits_when_imported_is_told_with_its_line(kernel, capsys)
 
 
 def test_check_in_json_is_json_and_nothing_else(kernel, capsys):
-    assert main(["check", "--impl", kernel(WRONG), "--device", "cpu", "--json"]) == 1
+    assert main(["check", kernel(WRONG), "--device", "cpu", "--json"]) == 1
     out, err = capsys.readouterr()
     record = json.loads(out)
     assert record["ok"] is False

@@ -131,6 +131,8 @@ def _print_serving(serving: Serving, T: int) -> None:
     )
     less = f"{gigabytes(memory)} less {gigabytes(held)} of {whose} weights"
     say(f"{less} leave {gigabytes(max(0.0, memory - held))}: {fit}", "  ", first="")
+    if serving.whole is None:
+        say("the model's other weights take room too: say with --weights-gb how much all do", "  ")
 
 
 def _step(bound: Bound) -> list[str]:
