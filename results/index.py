@@ -25,8 +25,8 @@ _OLD_S = 30 * 86_400
 Keep = Callable[..., None]
 # Fewer runs are read as fast, and a small store stays as it is.
 LEAST_RUNS = 32
-# Another process writes for less than that.
-_WAIT_S = 10.0
+# Another process writes for less than that; one that holds the file for longer was stopped.
+_WAIT_S = 2.0
 DIGEST_BYTES = 16
 KINDS = ("summaries", "times")
 _SCHEMA = "".join(
@@ -39,8 +39,9 @@ _MAKERS = ("results/summary.py", "results/timed_runs.py")
 _IMPORT = re.compile(r"^\s*from ((?:impls|results)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 # A broken file may ask for memory without end, or be told of in words that are no text.
 _FAILURES = (sqlite3.Error, OSError, ValueError, OverflowError, MemoryError)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 # Errors that say nothing of the file: another process writes, or there is no room.
-_LEFT_ALONE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
+_LEFT_ALONE = (*_BUSY, sqlite3.SQLITE_FULL)
 
 
 class Index:
@@ -55,6 +56,7 @@ class Index:
         self._file = index_file(store)
         self._is_used = runs >= LEAST_RUNS
         self._is_broken = False
+        self._wait_s = _WAIT_S
         self.trouble: str | None = None
 
     def known(self, kind: str, folders: Iterable[RunFolder]) -> dict[bytes, bytes]:
@@ -123,8 +125,7 @@ class Index:
             with closing(self._open()) as connection:
                 rows = connection.execute(f"SELECT {columns} FROM {table}").fetchall()
         except _FAILURES as error:
-            # Tables that are not there yet, another process is about to make.
-            self._is_broken = _is_broken(error) and "no such table" not in str(error)
+            self._heed(error)
             return []
         return [row for row in rows if all(type(value) is bytes for value in row)]
 
@@ -141,14 +142,24 @@ class Index:
                     for statement, values in statements:
                         connection.executemany(statement, values)
                     connection.execute("COMMIT")
-                self.trouble = None
+                self.trouble, self._wait_s = None, _WAIT_S
                 return
             except _FAILURES as error:
-                self._is_broken = _is_broken(error)
+                self._heed(error)
                 self.trouble = f"{self._file}: {error}"
+                if not self._is_broken:
+                    return
+
+    def _heed(self, error: Exception) -> None:
+        """Make the file anew where it may be garbage or another program's; wait for it once."""
+        code = getattr(error, "sqlite_errorcode", -1) & 0xFF
+        # Tables that are not there yet, another process is about to make.
+        self._is_broken = code not in _LEFT_ALONE and "no such table" not in str(error)
+        if code in _BUSY:
+            self._wait_s = 0.0
 
     def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._file, timeout=_WAIT_S, isolation_level=None)
+        connection = sqlite3.connect(self._file, timeout=self._wait_s, isolation_level=None)
         # What a power cut leaves half-written its digests tell: no write need wait for the disk.
         connection.execute("PRAGMA synchronous = OFF")
         return connection
@@ -169,11 +180,6 @@ def _delete_old(store: Path) -> None:
     for file in store.glob(f"{_NAME}*{_ENDING}"):
         if file.stat().st_mtime < time.time() - _OLD_S:
             file.unlink(missing_ok=True)
-
-
-def _is_broken(error: Exception) -> bool:
-    """Whether the file may be garbage or another program's, and is better made anew."""
-    return getattr(error, "sqlite_errorcode", -1) & 0xFF not in _LEFT_ALONE
 
 
 def text_digest(text: str) -> bytes:

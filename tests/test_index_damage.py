@@ -189,3 +189,28 @@ def test_a_reader_that_is_killed_loses_no_run(tmp_path, monkeypatch):
     monkeypatch.setattr("results.timed_runs.ProcessPoolExecutor", Killed)
     monkeypatch.setattr("results.timed_runs.os.cpu_count", lambda: 2)
     assert everything(tmp_path) == expected
+
+
+@pytest.mark.parametrize("lock", ["EXCLUSIVE", "IMMEDIATE"])
+def test_a_file_that_a_stopped_process_holds_is_waited_for_once(tmp_path, monkeypatch, lock):
+    """One in a debugger, or after Ctrl-Z: waiting for it each time would take minutes."""
+    paths = fill(tmp_path)
+    everything(tmp_path)
+    (paths[0] / "cells.jsonl").touch()
+    settle()
+    monkeypatch.setattr(index, "_WAIT_S", 0.05)
+    waited_s: list[float] = []
+    connect = sqlite3.connect
+
+    def connecting(*words, **named):
+        waited_s.append(named["timeout"])
+        return connect(*words, **named)
+
+    holder = connect(index.index_file(tmp_path), isolation_level=None)
+    holder.execute(f"BEGIN {lock}")
+    monkeypatch.setattr(index.sqlite3, "connect", connecting)
+    found = list_runs(tmp_path)
+    holder.close()
+    assert found == directly(tmp_path)[0]
+    failing = waited_s if lock == "EXCLUSIVE" else waited_s[1:]
+    assert sum(failing) == 0.05 and len(failing) > 1, waited_s
