@@ -18,6 +18,9 @@ from results.static_profile import is_static, read_static
 from results.store import load_run
 
 _ROW = ("cell", "launch", "suite", "series")
+_PLANNED = ("cell", "suite", "series")
+# How far up its sizes a sweep goes: a matter of taste between runs, not between its own shards.
+_OF_A_SWEEP = ("budget", "seconds")
 _OF_A_PART = ("run", "created_utc", "finished_utc", "shard", "command", "ceilings")
 
 
@@ -69,16 +72,20 @@ def merge(
         draft.mkdir()
         lines = [json.dumps(r, allow_nan=False, separators=(",", ":")) + "\n" for r in records]
         (draft / "cells.jsonl").write_text("".join(lines), encoding="utf-8")
-        header = _header(runs, into.name) | {"shard": told_shards(runs) if lacking else None}
-        header["interrupted"] = header["interrupted"] or bool(lacking)
+        header = _header(runs, into.name)
+        header["shard"] = told_shards(runs) if lacking else None
+        unmeasured = _unmeasured(header["plan"], records)
+        header["interrupted"] = header["interrupted"] or bool(lacking or unmeasured)
         _write(draft / "run.json", header)
         # Counted as a reader counts them: further looks at a cell are lines, not rows.
         read = load_run(draft)
         counts = count_statuses((*read.cells, *read.profiles))
         _write(draft / "run.json", header | {"counts": counts, "launches": max(1, read.launches)})
         draft.rename(into)
-    notes = tuple(f"{run.name}: {note}" for run in runs for note in run.notes)
-    return Merged(into, counts, repeated, notes)
+    notes = [f"{run.name}: {note}" for run in runs for note in run.notes]
+    if unmeasured:
+        notes.append(f"{unmeasured} planned cells have no line: the run counts as interrupted")
+    return Merged(into, counts, repeated, tuple(notes))
 
 
 def _check(runs: Sequence[Run], are_launches: bool, may_lack: bool) -> list[str]:
@@ -94,6 +101,8 @@ def _check(runs: Sequence[Run], are_launches: bool, may_lack: bool) -> list[str]
             one, other = getattr(runs[0].header, name), getattr(run.header, name)
             if one != other:
                 reasons.append(Reason(name, one, other, "blocking"))
+        if run.header.shard and runs[0].header.shard:
+            reasons += _of_two_sweeps(runs[0], run)
         if reasons:
             raise NotOneRun(runs[0], run, reasons)
     lacking = missing(runs)
@@ -104,6 +113,15 @@ def _check(runs: Sequence[Run], are_launches: bool, may_lack: bool) -> list[str]
             f"shard {', '.join(lacking)} is not there: name its run too, or type --allow-missing"
         )
     return lacking
+
+
+def _of_two_sweeps(one: Run, other: Run) -> list[Reason]:
+    settings, others = one.header.settings.all, other.header.settings.all
+    return [
+        Reason(name, settings.get(name), others.get(name), "blocking")
+        for name in _OF_A_SWEEP
+        if settings.get(name) != others.get(name)
+    ]
 
 
 def _first_launches(runs: Sequence[Run]) -> list[int]:
@@ -193,7 +211,7 @@ def _header(runs: Sequence[Run], name: str) -> dict[str, Any]:
     headers = [json.loads((run.path / "run.json").read_text(encoding="utf-8")) for run in runs]
     plan: dict[tuple[Any, ...], Any] = {}
     for entry in (entry for header in headers for entry in header.get("plan", ())):
-        row = tuple(entry.get(n) for n in ("cell", "suite", "series"))
+        row = tuple(entry.get(n) for n in _PLANNED)
         if row not in plan or plan[row]["decision"] == "skip":
             plan[row] = entry
     ends = [header.get("finished_utc") for header in headers]
@@ -205,6 +223,12 @@ def _header(runs: Sequence[Run], name: str) -> dict[str, Any]:
         "plan": list(plan.values()),
         "merged": [{k: header.get(k) for k in _OF_A_PART} for header in headers],
     }
+
+
+def _unmeasured(plan: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]) -> int:
+    """How many rows of the plan no line tells of: a part was interrupted, or lines were lost."""
+    told = {tuple(record.get(name) for name in _PLANNED) for record in records}
+    return sum(tuple(entry.get(name) for name in _PLANNED) not in told for entry in plan)
 
 
 def _write(file: Path, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -180,6 +181,30 @@ def test_shards_of_two_numbers_or_as_launches_or_a_run_twice_are_refused(tmp_pat
     for told, arguments in refused.items():
         assert main(["merge", *map(str, arguments), "-o", str(tmp_path / "m")]) == 2, told
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "other"), [("budget", "default"), ("seconds", 60.0)])
+def test_shards_of_two_budgets_are_not_one_sweep(tmp_path, capsys, name, other):
+    one, two = shards(tmp_path / "store", default_cells(), 2)
+    header = json.loads((two / "run.json").read_text())
+    header["settings"][name] = other
+    (two / "run.json").write_text(json.dumps(header))
+    assert main(["merge", str(one), str(two), "-o", str(tmp_path / "m")]) == 4
+    assert f"{name} " in capsys.readouterr().err and not (tmp_path / "m").exists()
+    # Two whole runs of different budgets may be one.
+    for path in (one, two):
+        told = json.loads((path / "run.json").read_text())
+        (path / "run.json").write_text(json.dumps(told | {"shard": None}))
+    assert main(["merge", str(one), str(two), "-o", str(tmp_path / "m")]) == 0
+
+
+def test_a_row_whose_line_was_lost_is_not_forgotten_by_a_finished_run(tmp_path, capsys):
+    one, two = shards(tmp_path / "store", default_cells(), 2)
+    journal = two / "cells.jsonl"
+    os.truncate(journal, journal.stat().st_size - 30)
+    assert main(["merge", str(one), str(two), "-o", str(tmp_path / "m")]) == 0
+    assert "1 planned cells have no line" in capsys.readouterr().err
+    assert load_run(tmp_path / "m").state == "interrupted"
 
 
 def test_a_folder_that_is_there_is_never_written_into(tmp_path, capsys):
