@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,35 @@ def test_every_command_writes_in_ascii(command):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout and done.stdout.isascii()
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+# What runs in the background of a shell has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Interrupting:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "argparse":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting)
+runpy.run_module(sys.argv[1], run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("package", ["impls", "suites", "results", "reports"])
+def test_ctrl_c_while_a_command_is_loaded_is_no_traceback(package):
+    code = ["-c", INTERRUPTED, package, "list"]
+    done = subprocess.run([sys.executable, *code], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"interrupted\n")
+
+
+def test_what_went_wrong_is_a_traceback_still(capsys):
+    try:
+        raise ValueError("a fault of ours")
+    except ValueError as error:
+        of_results.end(ValueError, error, error.__traceback__)
+    assert "Traceback" in (told := capsys.readouterr().err) and "a fault of ours" in told

@@ -1,10 +1,25 @@
-"""Standard streams that cannot show every sign."""
+"""What people read of a command: any sign that it writes, and of Ctrl-C a word.
+
+Imported before all else that a command needs: loading it takes long enough to be interrupted.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import sys
+from types import TracebackType
+
+
+def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """As Python ends what nobody caught; where Ctrl-C came does not matter to who typed it."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = end
 
 
 def take_any_sign() -> None:
