@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 from results.store import load_run
-from suites.supervisor import command, death, run_files
+from suites.supervisor import command, death, plan_table, run_files
 from suites.supervisor.watch import End
 from tests import supervised_process as supervised
 
@@ -196,11 +196,39 @@ def test_a_log_has_a_line_a_cell_and_no_control_characters(tmp_path, capsys):
 def test_the_plan_is_listed_and_nothing_is_written(tmp_path, capsys):
     child = (sys.executable, supervised.FAKE, str(tmp_path / "store"), "fine:1", "slow:2")
     assert command.run(["given", "--plan"], child) == 0
+    summed = capsys.readouterr().out
+    assert "2 cells in about 0:00" in summed and "slow" not in summed and "GB" in summed
+    assert command.run(["given", "--plan", "-v"], child) == 0
     shown = capsys.readouterr().out
     assert "2 cells in about 0:00" in shown and "slow" in shown and "GB" in shown
     assert command.run(["given", "--plan", "--json"], child) == 0
     assert '"memory_bytes": 1000' in capsys.readouterr().out
     assert not (tmp_path / "store").exists()
+
+
+def planned(suite, decision, seconds, needed):
+    return {"suite": suite, "decision": decision, "estimate_s": seconds, "memory_bytes": needed}
+
+
+def test_a_plan_is_summed_sweep_by_sweep():
+    plan = [
+        planned("heads", "run", 50.0, 2_000_000),
+        planned("heads", "run", 15.0, None),
+        planned("heads", "skip", 99.0, 9_000_000_000),
+        planned("head_size_independent", "skip", 99.0, 7_000_000_000),
+        planned("decode", "run", 60.0, 3_000_000_000),
+    ]
+    _, heads, independent, decode, together, more = plan_table.as_text(plan).splitlines()
+    assert heads.split() == ["heads", "2", "1:05", "0.002", "1"]
+    assert independent.split() == ["head_size_independent", "0", "0:00", "0.000", "1"]
+    assert decode.split() == ["decode", "1", "1:00", "3.000", "0"]
+    assert together.startswith("3 cells in about 2:05, the largest with 3 GB; 2 beyond")
+    assert "-v" in more and "--json" in more
+
+
+def test_json_without_a_plan_is_refused_with_what_was_meant(capsys):
+    assert command.run(["--json"]) == 2
+    assert "--json-lines" in capsys.readouterr().err
 
 
 def test_a_line_that_was_taken_back_is_not_counted_twice(tmp_path):

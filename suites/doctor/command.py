@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from suites.doctor.finding import LEVELS, Finding
@@ -17,6 +19,7 @@ EXAMPLES = """examples:
 
 exit codes: 0 all is well (notes may be worth reading), 1 it found a problem, 2 usage
 """
+_INDENT = " " * 9
 _MARKS = {"problem": "PROBLEM", "note": "note", "ok": "ok"}
 
 
@@ -54,12 +57,20 @@ def _look(store: str | None) -> Iterator[Finding]:
 
 
 def as_text(found: Sequence[Finding]) -> str:
-    """A line a finding, the worst first, under each what to type; the last line sums up."""
+    """The findings, the worst first, under each what to type; the last line sums up.
+
+    What was found is broken where the terminal ends, 80 columns without one; what is typed is one
+    line, to be copied.
+    """
+    width = max(40, shutil.get_terminal_size().columns - 1)
     lines = []
     for finding in found:
-        lines.append(f"{_MARKS[finding.level]:<8} {finding.subject}: {finding.told}")
+        told = f"{_MARKS[finding.level]:<8} {finding.subject}: {finding.told}"
+        lines += textwrap.wrap(
+            told, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False
+        )
         if finding.todo:
-            lines.append(f"{'':<8} → {finding.todo}")
+            lines.append(f"{_INDENT}→ {finding.todo}")
     count = {level: sum(f.level == level for f in found) for level in LEVELS}
     if count["problem"]:
         lines.append(f"{count['problem']} to mend before a time is believed, {count['note']} notes")

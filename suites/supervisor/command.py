@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from suites.fleet import arguments as fleet_arguments
 from suites.fleet import command as fleet
@@ -42,7 +43,11 @@ _RESUME = f"""examples:
 def run(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
     """`run [SUITE …] [options]`; → its exit code. `child` is what its arguments are given to."""
     parser = _parser("run", "[SUITE …] [options of pytest suites]", RUN_HELP, _RUN)
-    parser.add_argument("--plan", action="store_true", help="list the cells, measure nothing")
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="what each sweep will take; with -v or --json each cell; nothing is measured",
+    )
     parser.add_argument("--json", action="store_true", help="with --plan: the cells as JSON")
     parser.add_argument(
         "--once", action="store_true", help="no further looks at short cells: room for more cells"
@@ -54,6 +59,8 @@ def run(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
     try:
         paths = _suite_paths(suites)
         _refuse_its_own(passed_on)
+        if options.json and not options.plan:
+            raise ValueError("--json is of --plan: type --json-lines for what is measured")
         devices = fleet_arguments.read(options, passed_on)
         request = _request(options, child, (*paths, *passed_on))
     except ValueError as error:
@@ -61,7 +68,7 @@ def run(arguments: Sequence[str], child: Sequence[str] = PYTEST) -> int:
     if devices is not None:
         return fleet.measured(request, devices, options.json_lines)
     if options.plan:
-        return _plan(request, options)
+        return _plan(request, _plan_shown(options.json, passed_on))
     return _supervised(request, _display(options), None)
 
 
@@ -114,7 +121,15 @@ def _supervised(request: Request, display: Display, files: RunFiles | None) -> i
     return tell_the_end(supervisor.files, display, code, supervisor.watch.children)
 
 
-def _plan(request: Request, options: argparse.Namespace) -> int:
+def _plan_shown(is_json: bool, passed_on: Sequence[str]) -> Callable[[plan_table.Entries], str]:
+    """How the plan is printed: `-v` is pytest's own, and asks for each cell here."""
+    if is_json:
+        return plan_table.as_json
+    is_whole = any(re.fullmatch("-v+|--verbose", word) for word in passed_on)
+    return plan_table.as_cells if is_whole else plan_table.as_text
+
+
+def _plan(request: Request, shown: Callable[[plan_table.Entries], str]) -> int:
     display = Lines()
     with Stopping() as stopping:
         try:
@@ -124,7 +139,7 @@ def _plan(request: Request, options: argparse.Namespace) -> int:
             return USAGE if error.is_usage else BROKEN
         if stopping.is_asked:
             return stopping.exit_code
-    print(plan_table.as_json(entries) if options.json else plan_table.as_text(entries))
+    print(shown(entries))
     return 0
 
 
