@@ -8,6 +8,9 @@ from typing import Any
 
 from suites.measure.journal import RUN
 
+_PLANNED = {"cell", "suite", "series", "implementation", "problem", "pass", "decision"}
+"""What every entry of a plan has."""
+
 
 def find(runs: Path, name: str) -> Path:
     """The folder of the timed run called `name` under `runs`, or of the one at a path.
@@ -44,7 +47,7 @@ def read_header(path: Path) -> dict[str, Any]:
         ValueError: it is not the run.json of this schema version.
     """
     header = record_of(text_of(path / RUN), needed=("machine_key", "settings", "plan"))
-    if header is None or header.get("schema") != 1:
+    if header is None or header.get("schema") != 1 or not _can_be_gone_on_with(header):
         raise ValueError(f"{path / RUN} is no run of schema version 1: it cannot be resumed")
     return header
 
@@ -55,7 +58,8 @@ def record_of(text: str, needed: tuple[str, ...] = ("cell",)) -> dict[str, Any] 
         found = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) and set(needed) <= set(found) else None
+    is_ours = isinstance(found, dict) and set(needed) <= set(found)
+    return found if is_ours and isinstance(found.get("launch", 1), int) else None
 
 
 def text_of(path: Path) -> str:
@@ -64,6 +68,17 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
+
+
+def _can_be_gone_on_with(header: dict[str, Any]) -> bool:
+    plan, launches = header["plan"], header.get("launches", 1)
+    return (
+        isinstance(header["settings"], dict)
+        and isinstance(plan, list)
+        and all(isinstance(entry, dict) and entry.keys() >= _PLANNED for entry in plan)
+        and isinstance(launches, int)
+        and launches >= 1
+    )
 
 
 def _made(path: Path) -> str:
