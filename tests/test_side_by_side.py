@@ -90,6 +90,8 @@ def test_without_nvidia_smi_numbers_are_cudas_own(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PATH", "")
     assert gpus("cuda:1,GPU-ab") == [Gpu("cuda:1", "1"), Gpu("GPU-ab", "GPU-ab")]
+    with pytest.raises(ValueError, match="are one GPU"):
+        gpus("cuda:1,cuda:01")
 
 
 def test_only_names_of_single_gpus_are_meant():
@@ -109,6 +111,9 @@ with open(f"{folder}/asked-{number}", "w") as file:
     json.dump({"arguments": arguments, "visible": os.environ["CUDA_VISIBLE_DEVICES"]}, file)
 path = open(f"{folder}/path-{number}").read()
 def end(left, code):
+    if code == -9:
+        print('{"event": "finished", "cel', end="", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
     told = {"event": "ended", "path": path, "cells_left": left, "counts": {}}
     print(json.dumps(told), flush=True)
     sys.exit(code)
@@ -189,6 +194,19 @@ def test_ctrl_c_reaches_each_of_them_and_how_to_go_on_is_told(tmp_path, child, c
     assert command.measured([], "cuda:0,cuda:1", child) == 130
     told = capfd.readouterr().out
     assert told.count("3 cells are left") == 2 and "CUDA_VISIBLE_DEVICES=MIG-1c" in told
+    runs = [(tmp_path / f"path-{n}").read_text() for n in (1, 2)]
+    assert f"-m results merge {runs[0]} {runs[1]} --store {tmp_path / 'runs'}" in told
+
+
+def test_a_process_that_is_killed_in_the_middle_of_a_line_is_told_by_its_gpu(
+    tmp_path, child, capfd
+):
+    (tmp_path / "code-2").write_text("-9")
+    assert command.measured([], "cuda:0,cuda:1", child) == 5
+    told = capfd.readouterr()
+    assert "cuda:1: its process ended with exit code -9" in told.err
+    assert "Traceback" not in told.err
+    assert f"merge {(tmp_path / 'path-1').read_text()} RUN" in told.out
 
 
 def test_the_command_asks_for_it_by_its_option(machine, capsys):

@@ -71,7 +71,9 @@ def measured(arguments: Sequence[str], named: str, child: Sequence[str] = RUN) -
             _how_to_go_on(parts)
             return stopping.exit_code
     code = _code([part.process.returncode for part in parts])
-    if not all(part.ended.get("path") for part in parts):
+    if lost := [part for part in parts if not part.ended.get("path")]:
+        _tell_of(lost)
+        _how_to_go_on(parts)
         return code or BROKEN
     if any(part.ended.get("cells_left") for part in parts):
         _how_to_go_on(parts)
@@ -111,7 +113,11 @@ def _read(part: _Part, is_json: bool) -> None:
     assert part.process.stdout is not None
     with part.process.stdout as stream:
         for line in stream:
-            event = json.loads(line)
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:
+                # One that is killed leaves half a line.
+                continue
             if event["event"] == "ended":
                 part.ended = event
             if is_json:
@@ -154,18 +160,37 @@ def _code(codes: Sequence[int]) -> int:
     return BROKEN if any(codes) else 0
 
 
+def _tell_of(lost: Sequence[_Part]) -> None:
+    for part in lost:
+        print(
+            f"attnbench: {part.gpu.name}: its process ended with exit code "
+            f"{part.process.returncode} and told of no run's end; `python -m results list` has "
+            "what it measured, and `python -m suites resume` goes on with it",
+            file=sys.stderr,
+        )
+
+
 def _how_to_go_on(parts: Sequence[_Part]) -> None:
+    paths = [part.ended["path"] for part in parts if part.ended.get("path")]
     for part in parts:
         if part.ended.get("cells_left") and part.ended.get("path"):
             resume = shlex.join([sys.executable, "-m", "suites", "resume", part.ended["path"]])
             print(f"{part.ended['cells_left']} cells are left on {part.gpu.name}. Go on:")
             print(f"  {VARIABLE}={shlex.quote(part.gpu.visible)} {resume}")
+    if len(parts) > 1 and paths:
+        lacking = ["RUN"] * (len(parts) - len(paths))
+        merge = shlex.join([sys.executable, "-m", "results", "merge", *paths, *lacking])
+        print(f"Then make one run of them:\n  {merge} --store {_store(Path(paths[0]))}")
+
+
+def _store(run: Path) -> Path:
+    return run.parents[1]
 
 
 def _merged(parts: Sequence[_Part], is_json: bool) -> int:
     """Make one run of all shards and show it; of one GPU its run is whole."""
     path = Path(parts[0].ended["path"])
-    store = ["--store", str(path.parents[1])]
+    store = ["--store", str(_store(path))]
     results = [sys.executable, "-m", "results"]
     if len(parts) > 1:
         merge = [*results, "merge", *(part.ended["path"] for part in parts), *store, "--json"]

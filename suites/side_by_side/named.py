@@ -58,12 +58,13 @@ def _value(word: str, seen: Sequence[str] | None, split: Sequence[str]) -> str:
         if len(having) != 1:
             raise ValueError(f"--device {word}: {_told(seen)}")
         return having[0]
-    number = word.removeprefix("cuda:")
+    number = int(word.removeprefix("cuda:"))
     if seen is None:
-        return number
-    if int(number) >= len(seen):
+        # "cuda:01" is the GPU of "cuda:1".
+        return str(number)
+    if number >= len(seen):
         raise ValueError(f"--device {word}: {_told(seen)}")
-    return seen[int(number)]
+    return seen[number]
 
 
 def _told(seen: Sequence[str]) -> str:
