@@ -8,10 +8,11 @@ import torch
 
 from impls.interface.attention import Unsupported
 
-# As torch's allocators, CUDA, cuBLAS, HIP and the operating system say it.
+# As torch's allocators, CUDA, cuBLAS, cuDNN, HIP, C++ and the operating system say it.
 _OUT_OF_MEMORY = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory"),
-    *("alloc_failed", "outofmemory", "memoryallocation"),
+    *("alloc_failed", "allocation_failed", "outofmemory", "memoryallocation"),
+    *("bad_alloc", "bad allocation", "failed to allocate memory", "unable to allocate"),
 )
 _NO_KERNEL = ("no available kernel", "no viable backend")
 
