@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from results.store import load_run
-from suites.fleet import arguments, command, shipping
+from suites.fleet import arguments, asking, command, shipping
 from suites.fleet.display import FleetJsonLines
 from suites.fleet.engine import Ended, Node, Told
 from suites.fleet.fleet import Fleet
@@ -169,6 +169,27 @@ def test_a_fleet_where_nothing_is_finished_says_so_and_ends(tmp_path, capsys):
     with pytest.raises(CannotGoOn, match="finishes a cell: no space left"):
         fleet_of(tmp_path, engine)
     assert capsys.readouterr().out.count('"event": "died"') == 2 * FRUITLESS
+
+
+def test_a_machine_whose_devices_are_all_in_use_is_told_once(monkeypatch):
+    monkeypatch.setattr(asking, "PATIENCE_S", 0.05)
+    said: list[str] = []
+
+    class Busy(Losing):
+        def happened(self, limit_s):
+            if any("waiting" in line for line in said):
+                return super().happened(limit_s)
+            busy = {n: said for n, said in self._tasks.items() if self._nodes[n].name == "two"}
+            self._tasks = {n: said for n, said in self._tasks.items() if n not in busy}
+            events = super().happened(limit_s)
+            self._tasks |= busy
+            return events
+
+    engine = Busy({Node("1", "one", 1): HERE, Node("2", "two", 1): HERE}, [], random.Random(1))
+    engine.losses = 6
+    kinds = Fleet(engine, ORDER, Stopping(), said.append)._by_kind(None)
+    assert len(kinds[HERE]) == 2
+    assert said[1:] == ["waiting for a free device, all are in use: two (Ctrl-C ends it)"]
 
 
 def test_a_run_is_gone_on_with_only_on_its_own_kind(tmp_path):

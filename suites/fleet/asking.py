@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +15,8 @@ from suites.supervisor.supervisor import CannotGoOn
 POLL_S = 0.2
 TRIES = 3
 """So often a node is asked whose worker was lost, or failed."""
+PATIENCE_S = 10.0
+"""So long nobody is told that a node's devices are all in use by others."""
 
 
 @dataclass
@@ -35,7 +39,8 @@ def ask(
 ) -> list[dict[str, Any]]:
     """What a task on each of these nodes told, by name, once it told what is `wanted`.
 
-    Empty where a stop was asked for meanwhile. `tell` is given the warnings.
+    Empty where a stop was asked for meanwhile. `tell` is given the warnings, and what is waited
+    for.
 
     Raises:
         CannotGoOn: one of them could not, however often it was asked.
@@ -52,7 +57,11 @@ def ask(
 
     for question in questions:
         put(question)
+    patient_until = time.monotonic() + PATIENCE_S
     while out:
+        if time.monotonic() > patient_until:
+            patient_until = math.inf
+            _tell_who_waits(out.values(), tell)
         if stopping.is_asked:
             engine.cancel()
             return []
@@ -68,6 +77,11 @@ def ask(
                 _check_is_worth_another_try(question, event.lost)
                 put(question)
     return [question.told for question in questions]
+
+
+def _tell_who_waits(questions: Iterable[_Question], tell: Callable[[str], None]) -> None:
+    if idle := sorted({q.node.name for q in questions if "holds" not in q.told}):
+        tell(f"waiting for a free device, all are in use: {', '.join(idle)} (Ctrl-C ends it)")
 
 
 def _check_is_worth_another_try(question: _Question, lost: str | None) -> None:
