@@ -63,6 +63,15 @@ def test_a_keyword_without_default_is_always_given_and_others_keep_theirs(write)
     assert attend(bring("mykernel.py:strict"), q, q, q)[0].shape == q.shape
 
 
+def test_a_flag_of_another_name_is_told(write):
+    write("def kernel8(q, k, v, is_causal=False):\n    return sdpa(q, k, v, is_causal=is_causal)\n")
+    brought = bring("mykernel.py:kernel8")
+    problem = Problem.parse("T=8,H=2,d_h=16")
+    assert reasons_against(brought, problem, "cpu") == []
+    *_, told = reasons_against(brought, problem.with_(causal=True), "cpu")
+    assert told == "a flag that it calls `is_causal` is given as `causal`"
+
+
 def test_a_generic_name_takes_the_files(write):
     write("def attention(q, k, v):\n    return sdpa(q, k, v)\n")
     assert bring("mykernel.py:attention").name == "mykernel_attention"

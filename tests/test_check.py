@@ -160,7 +160,8 @@ def test_what_is_no_dense_tensor_of_the_device_is_wrong(turn, told):
 
 def test_nothing_given_is_a_failure():
     expected = called(Problem.parse("T=5,H=1,d_h=8"))[3]
-    assert check_output(None, None, None, expected).reasons == ("nothing compared",)
+    found = check_output(None, None, None, expected)
+    assert found.reasons == ("no tensor was returned: nothing compared",)
 
 
 def test_every_element_must_be_finite_also_outside_the_sample():

@@ -130,11 +130,6 @@ def test_who_comes_back_is_not_in_the_way(kernels):
     [
         ("raising", "error", "KeyError: 'no such tile' TRIED at FILE:14"),
         ("lacking", "unavailable", "ModuleNotFoundError: No module named 'no_such_library' TRIED"),
-        (
-            "on_a_gpu",
-            "unavailable",
-            "RuntimeError: 0 active drivers ([]). There should only be one. TRIED",
-        ),
     ],
 )
 def test_what_a_brought_kernel_raises_is_its_error_unless_something_is_lacking(
@@ -144,6 +139,14 @@ def test_what_a_brought_kernel_raises_is_its_error_unless_something_is_lacking(
     assert told == Inability(
         status, (reason.replace("TRIED", TRIED).replace("FILE", str(kernels)),)
     )
+
+
+def test_a_brought_triton_kernel_without_a_gpu_says_how_to_prove_it(kernels):
+    told = inability(bring("kernel.py:on_a_gpu"), "cpu")
+    assert told is not None and told.status == "unavailable"
+    assert told.reasons[0].startswith("RuntimeError: 0 active drivers")
+    line = "TRITON_INTERPRET=1 python -m impls check --impl kernel.py:on_a_gpu"
+    assert f"`{line}`" in told.reasons[1]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from impls.interface.named_object import file_of
 from impls.interface.problem import Problem
 
 # As torch and Triton say that there is no device for what was asked.
-_NO_DEVICE = ("active drivers", "nvidia driver", "not compiled with cuda", "no cuda gpus")
+_NO_DRIVER = "active drivers"
+_NO_DEVICE = (_NO_DRIVER, "nvidia driver", "not compiled with cuda", "no cuda gpus")
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,9 @@ def _tried(implementation: Implementation, problem: Problem, device: str) -> Ina
         return _lacks(*error.reasons)
     except failures() as error:
         why = f"{told(error)} (tried with {problem.id})"
+        if is_brought(implementation) and _NO_DRIVER in str(error):
+            line = f"TRITON_INTERPRET=1 python -m impls check --impl {implementation.source}"
+            return _lacks(why, f"a Triton kernel needs a GPU; `{line}` proves it without one")
         if not is_brought(implementation) or _tells_of_a_lack(error):
             return _lacks(why)
         return Inability("error", (f"{why} at {where_in(error, file_of(implementation.source))}",))

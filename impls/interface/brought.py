@@ -81,9 +81,14 @@ def _described(function: Callable[..., Any], name: str, text: str) -> Implementa
     }
     fields |= {word: getattr(function, word) for word in _VALUES if hasattr(function, word)}
 
+    like_causal = next((n for n in _names_of(function) if "causal" in n), None)
+
     def further(problem: Problem, device: str, needs: frozenset[str]) -> list[str]:
         asked = {"causal": problem.causal, "window": problem.window is not None}
-        return [_lacks(word) for word in lacking if asked.get(word, word in needs)]
+        lacks = [_lacks(word) for word in lacking if asked.get(word, word in needs)]
+        if "causal" in lacking and problem.causal and like_causal:
+            lacks.append(f"a flag that it calls `{like_causal}` is given as `causal`")
+        return lacks
 
     return Implementation(
         name=name,
@@ -102,6 +107,11 @@ def _described(function: Callable[..., Any], name: str, text: str) -> Implementa
         synchronize=getattr(function, "synchronize", None),
         source=text,
     )
+
+
+def _names_of(function: Callable[..., Any]) -> list[str]:
+    call = function.forward if isinstance(function, torch.nn.Module) else function
+    return list(inspect.signature(call).parameters)
 
 
 def _keywords_of(function: Callable[..., Any], text: str) -> dict[str, bool]:

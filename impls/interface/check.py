@@ -202,7 +202,7 @@ def check_each(
     reasons = [f"{n}: no gradient arrived" for n, t in given.items() if t is None]
     reasons += [f"{n}: {why}" for n, found in outputs.items() for why in found.reasons]
     if not outputs:
-        reasons.append("nothing compared")
+        reasons.append("no tensor was returned: nothing compared")
     return Check(not reasons, rows, outputs, tuple(reasons), after_timing, where)
 
 
