@@ -159,6 +159,7 @@ def test_list_tells_what_is_supported_or_why_it_is_not_available(kernel, capsys)
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert "f32, bf16, f16" in shown
+    assert shown.count(f"torch {torch.__version__}") == 1
     assert "does not run on cpu (only cuda)" in " ".join(shown.split())
     assert main(["list", *arguments, "--json"]) == 0
     mine, other = json.loads(capsys.readouterr().out)

@@ -19,6 +19,7 @@ from impls.interface.problem import SOFTMAX, Problem
 RAISED = "raised "
 _A_NUMBER = ": off by "
 _MOST_SHOWN = 8
+_ABSENT = " not installed"
 _SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "float64": "f64"}
 
 
@@ -64,20 +65,28 @@ def _with_lengths(plain: Problem) -> list[tuple[str, Problem]]:
 def print_implementations(
     console: Console, rows: Sequence[tuple[Implementation, str, list[str]]], device: str
 ) -> None:
-    """A table of (implementation, version, reasons why it is not available here)."""
+    """A table of (implementation, version, reasons why it is not available here).
+
+    The version that most have stands once, below.
+    """
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("implementation", no_wrap=True)
     table.add_column("here")
-    table.add_column("version")
     # What is to be typed is never cut.
     table.add_column("supports, or why it is not available", ratio=1, overflow="fold")
+    installed = Counter(v for _, v, _ in rows if not v.endswith(_ABSENT)).most_common(1)
+    usual = installed[0][0] if installed else ""
     for implementation, version, reasons in rows:
         text = "; ".join(reasons) if reasons else ", ".join(supports(implementation, device))
         if implementation.operator != SOFTMAX:
             text = f"another operator, {implementation.operator}: {text}"
+        if version != usual and not version.endswith(_ABSENT):
+            text = f"{version}: {text}"
         here = "no" if reasons else "yes"
-        table.add_row(implementation.name, here, escape(version), escape(text))
+        table.add_row(implementation.name, here, escape(text))
     console.print(table)
+    if usual:
+        console.print(f"{usual}, where no other version is told", markup=False)
 
 
 def print_conformance(
