@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from impls.__main__ import main
 from impls.interface import interpreted
