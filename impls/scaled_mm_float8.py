@@ -89,7 +89,7 @@ def _further(problem: Problem, device: str, needs: frozenset[str]) -> list[str]:
 
 
 def algorithmic_bytes(problem: Problem, pass_: str) -> int:
-    """The compulsory bytes, and of each score S (float32) and P (float8) written and read once."""
+    """The compulsory bytes, and S (float32) and P (float8) written and read once."""
     return compulsory_bytes(problem, pass_) + 2 * (4 + 1) * problem.B * problem.H * _pairs(problem)
 
 

@@ -63,6 +63,23 @@ def test_its_error_at_a_thousand_keys_is_that_of_four_float8_factors(dtype):
     assert found.ok and error is not None and 0.026 < error < 2.5 * 0.026
 
 
+def test_the_products_are_asked_for_as_a_gpu_takes_them(monkeypatch):
+    """Sizes in 16s, the first by rows, the second by columns: cuBLASLt has no other, a CPU all."""
+    scaled_mm, sizes = torch.nn.functional.scaled_mm, []
+
+    def product(a, b, a_step, _, b_step, *rest, **options):
+        assert a.dtype == b.dtype == torch.float8_e4m3fn
+        assert a_step.dtype == b_step.dtype == torch.float32
+        assert (a.stride(), b.stride()) == ((a.shape[1], 1), (1, b.shape[0]))
+        sizes.extend([a.shape[1], *b.shape])
+        return scaled_mm(a, b, a_step, _, b_step, *rest, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_mm", product)
+    mine = on_a_cpu(scaled_mm_float8.KERNEL)
+    assert outcomes(mine, ODD[:1])["odd sizes", "output"].status == "passed"
+    assert len(sizes) == 3 * 2 * 2 * 2 and not any(size % 16 for size in sizes)
+
+
 def test_float8_needs_a_device_that_has_it(monkeypatch):
     mine, problem = scaled_mm_float8.scaled_mm_float8, Problem.parse("T=64,H=2,d_h=64,bfloat16")
     assert "does not run on cpu" in reasons_against(mine, problem, "cpu")[0]
