@@ -193,7 +193,10 @@ def _clock(cell: Cell) -> list[str]:
     if timing and timing.floor_s:
         times = timing.median_s / timing.floor_s
         words += f"; an empty call shows {quantity(timing.floor_s, 's')}, 1/{times:.0f} of this"
-    return [words]
+    lines, state = [words], cell.device_state
+    if state and state.kernels_s:
+        lines.append(f"its kernels took {quantity(state.kernels_s, 's')} of one call, by a profile")
+    return lines
 
 
 def _memory(cell: Cell) -> list[str]:

@@ -55,6 +55,13 @@ def test_samples_are_drawn_by_place_and_in_order(tmp_path):
     assert sparkline([0.0, 0.5, 1.0], 0.0, 1.0) == "▁▅█"
 
 
+def test_the_profilers_time_stands_beside_the_clocks(tmp_path):
+    seen = cell("naive", P, 14e-6, device_state={"kernels_s": 12.3e-6})
+    run = run_of(tmp_path, seen, cell("chunked", P, 14e-6))
+    assert "its kernels took 12.3 µs of one call, by a profile" in told(run)["clock"]
+    assert "profile" not in told(run, "chunked")["clock"]
+
+
 def test_a_single_sample_is_seen_beside_a_thousand():
     assert histogram([1.0] * 1000 + [1.25, 2.0], 4) == "█▂▁▂"
     assert histogram([2.0] * 9, 4) == histogram([], 4) == ""
