@@ -20,6 +20,8 @@ from impls.interface.sequence_lengths import range_text, read_lengths, write_len
         ("lengths=,H=1,d_h=4", "'' is no length"),
         ("lengths=3+-4,H=1,d_h=4", "'-4' is no length"),
         ("lengths=zipf:5:4,H=1,d_h=4", "4 tokens for 5 sequences"),
+        ("lengths=zipf:1000000000:1000000000000,H=1,d_h=4", "1000000000 sequences, at most"),
+        ("lengths=7+1000000x5,H=1,d_h=4", "1000001 sequences, at most 1000000"),
         ("lengths=3,H=1,d_h=4,operator=linear", "linear has no variable-length"),
         ("lengths=3,lengths_kv=5,H=1,d_h=4,packed", "lengths_kv = lengths"),
     ],

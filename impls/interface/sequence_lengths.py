@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_MOST = 1_000_000
+"""Sequences of a batch: more are a slip, and would fill the memory before anything is said."""
 _EXAMPLE = 'write "100+37+512", "8x512+37" or "zipf:16:4096"'
 
 
@@ -19,18 +21,26 @@ def read_lengths(text: str) -> tuple[int, ...]:
     ((100, 37, 37), (6, 3, 2))
 
     Raises:
-        ValueError: it is not such a text.
+        ValueError: it is not such a text, or of more than a million sequences.
     """
     if spread := re.fullmatch(r"zipf:(\d+):(\d+)(?::(\d+(?:\.\d*)?))?", text.strip()):
         count, total, exponent = spread.groups()
+        _check_number(int(count), text)
         return zipf(int(count), int(total), float(exponent or 1.0))
     found: list[int] = []
     for part in text.split("+"):
         written = re.fullmatch(r"(?:(\d+)x)?(\d+)", part.strip())
         if written is None:
             raise ValueError(f"lengths={text}: {part.strip()!r} is no length: {_EXAMPLE}")
-        found += int(written[1] or 1) * [int(written[2])]
+        count = int(written[1] or 1)
+        _check_number(len(found) + count, text)
+        found += count * [int(written[2])]
     return tuple(found)
+
+
+def _check_number(n_sequences: int, text: str) -> None:
+    if n_sequences > _MOST:
+        raise ValueError(f"lengths={text}: {n_sequences} sequences, at most {_MOST} are taken")
 
 
 def write_lengths(lengths: Sequence[int]) -> str:
@@ -78,13 +88,14 @@ def zipf(count: int, total: int, exponent: float = 1.0) -> tuple[int, ...]:
     if not 0 < count <= total:
         raise ValueError(f"{total} tokens for {count} sequences: give each one token or more")
     weights = [rank**-exponent for rank in range(1, count + 1)]
-    shares = [max(1, int(total * weight / sum(weights))) for weight in weights]
-    for rank in itertools.cycle(range(count)):
-        if (missing := total - sum(shares)) == 0:
-            return tuple(shares)
-        # Of very steep lengths the shortest were rounded up to 1: the longest gives it.
-        shares[0 if missing < 0 else rank] += 1 if missing > 0 else missing
-    raise AssertionError("itertools.cycle ended")
+    all_weights = sum(weights)
+    shares = [max(1, int(total * weight / all_weights)) for weight in weights]
+    missing = total - sum(shares)
+    # Of very steep lengths the shortest were rounded up to 1: the longest gives it.
+    shares[0] += min(missing, 0)
+    for n in range(missing):
+        shares[n % count] += 1
+    return tuple(shares)
 
 
 def check_lengths(given: Mapping[str, Any]) -> None:
