@@ -125,7 +125,7 @@ def checkout(root: Path = ROOT) -> tuple[str | None, bool | None]:
 
 
 def repository(root: Path = ROOT) -> str | None:
-    """Where others find the commit, as in "github.com/owner/name"; None where it was not pushed.
+    """Where others find the commit, as "github.com/owner/name"; None if it was not pushed.
 
     Host and path of the remote that is called origin: no user, no password, no path of a disk.
     """
