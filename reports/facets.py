@@ -9,7 +9,7 @@ from typing import Any
 
 from impls.interface.problem import Problem
 from reports.points import Point
-from reports.style import CLOCK_NAMES
+from reports.style import CLOCK_NAMES, count_name
 from results.phrases import DTYPE_NAMES
 
 SWEPT = ("T", "T_q", "T_kv", "H", "H_kv", "d_h", "d_v", "B", "window", "layout")
@@ -55,6 +55,11 @@ class Facet:
         """How many values of the swept size have a point."""
         return len({size_of(point.problem, self.swept) for point in self.points})
 
+    def sizes_of(self, setting: str) -> list[Any]:
+        """Every swept size that a series of this setting has a point at, in order."""
+        own = [series for series in self.series if series.setting == setting]
+        return sorted({size_of(p.problem, self.swept) for series in own for p in series.points})
+
     @property
     def points(self) -> list[Point]:
         """All points of the panel."""
@@ -68,6 +73,11 @@ def size_of(problem: Problem, name: str) -> Any:
     if name == FILLED:
         return 100 * problem.filled
     return problem.T_kv if name == "T" else getattr(problem, name)
+
+
+def size_name(size: float, swept: str) -> str:
+    """A swept size as it is written: 4k, or the share that it is."""
+    return f"{size:.3g} %" if swept in (KEPT, FILLED) else count_name(int(size))
 
 
 def swept_name(found: Sequence[Point], swept: str) -> str:

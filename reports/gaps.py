@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.facets import Facet, size_of
-from reports.style import count_name
+from reports.facets import FILLED, KEPT, Facet, size_name, size_of
 from results.run import Run
 
 # What is beyond the budget, or absent altogether, leaves a line shorter and no gap to explain.
@@ -32,5 +31,6 @@ def gap_note(run: Run, panels: Sequence[Facet]) -> str:
 
 
 def _told(name: str, swept: str, sizes: dict[float, str]) -> str:
-    at = [count_name(int(size)) for size in sorted(sizes)]
-    return f"{name} at {swept} {', '.join(at)} ({sizes[min(sizes)]})"
+    at = ", ".join(size_name(size, swept) for size in sorted(sizes))
+    where = f"{at} {swept}" if swept in (KEPT, FILLED) else f"{swept} {at}"
+    return f"{name} at {where} ({sizes[min(sizes)]})"

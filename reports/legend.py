@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from matplotlib.figure import Figure
 
 from reports.axes import panel
 from reports.facets import Facet
 from reports.owners import part_of
-from reports.style import GREY, REST, Look, looks
+from reports.style import GREY, MARKERS, REST, Look, looks
 from reports.sweep import Pen
 from results.run import Run
 
@@ -26,7 +27,8 @@ def looks_of(run: Run) -> dict[str, Look]:
 def choose(run: Run, panels: Sequence[Facet]) -> Pen:
     """The pen for these panels: at most `TOP` series in colour, the fastest at their end.
 
-    Series named by their implementation alone look the same in every figure of the run.
+    An implementation has its colour in every figure of the run; where it has several series, of
+    other sizes, they differ in their markers.
     """
     names = {series.name for facet in panels for series in facet.series}
     own = looks_of(run)
@@ -35,7 +37,18 @@ def choose(run: Run, panels: Sequence[Facet]) -> Pen:
         for series in facet.series:
             best[series.name] = max(best.get(series.name, 0), series.points[-1].flop_per_s)
     ranked = sorted(names, key=lambda name: (-best[name], name))[:TOP]
-    return Pen(own if names <= own.keys() else looks(ranked), tuple(ranked))
+    looked = own if names <= own.keys() else _by_setting(panels, own) or looks(ranked)
+    return Pen(looked, tuple(ranked))
+
+
+def _by_setting(panels: Sequence[Facet], own: Mapping[str, Look]) -> dict[str, Look]:
+    """Each series as its implementation, with its setting's marker; empty for too many settings."""
+    every = [series for facet in panels for series in facet.series]
+    settings = list(dict.fromkeys(series.setting for series in every))
+    if len(settings) > len(MARKERS):
+        return {}
+    marker = dict(zip(settings, MARKERS, strict=False))
+    return {s.name: replace(own[s.implementation], marker=marker[s.setting]) for s in every}
 
 
 def draw_legend(figure: Figure, panels: Sequence[Facet], pen: Pen, left_in: float) -> None:

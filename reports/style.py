@@ -20,7 +20,7 @@ _COLOURS = (
     ("#56B4E9", "#1F78AD"),
     ("#333333", "#333333"),
 )
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (2, 1)), (0, (5, 1, 1, 1)))
 # Where these are drawn they look the same in every run; any other name finds its own place. The
 # first seven differ in colour, those after them in dashes and markers as well.
@@ -53,6 +53,8 @@ RULES: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.unicode_minus": False,
     "text.parse_math": False,
+    # Letters fitted to pixels are up to a tenth wider at another dpi than where they were placed.
+    "text.hinting": "none",
     "svg.fonttype": "none",
     # TrueType, which journals ask for: Type 3, the default, is refused by some.
     "pdf.fonttype": 42,
@@ -100,7 +102,7 @@ def _preferred(name: str) -> Iterator[int]:
 def _look(slot: int) -> Look:
     colour, ink = _COLOURS[slot % len(_COLOURS)]
     dash = _DASHES[slot // len(_COLOURS) % len(_DASHES)]
-    return Look(colour, ink, _MARKERS[slot % len(_MARKERS)], dash)
+    return Look(colour, ink, MARKERS[slot % len(MARKERS)], dash)
 
 
 def plain(value: float, digits: int = 3) -> str:

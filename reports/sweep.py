@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 
 from impls.interface.problem import shorten
 from reports.axes import draw_whiskers, log_axis, round_ticks, spaced_out
-from reports.facets import FILLED, KEPT, Facet, Series, size_of, swept_name
+from reports.facets import FILLED, KEPT, Facet, Series, size_name, size_of, swept_name
 from reports.labels import spread
 from reports.owners import part_of
 from reports.points import Point
-from reports.style import GREY, PALE, REST, SHADE, Look, Unit, count_name, quantity, unit_for
+from reports.style import GREY, PALE, REST, SHADE, Look, Unit, quantity, unit_for
 
 SHARE_TOP = 1.3  # of the bound; what lies above is drawn at the edge and named in the footnote
 X_NAMES = {"T": "sequence length T", "T_q": "queries T_q", "T_kv": "keys T_kv", "H": "heads H"}
@@ -141,7 +141,7 @@ def _end(facet: Facet, series: Series, value: str, unit: Unit) -> tuple[Point, f
     shown = f"{unit.show(point.time_s)} {unit.name}" if value == "time" else f"{share:.0f} %"
     # A line that ends early gives the size its last value belongs to.
     if (size := _x(point, facet)) < max(_x(p, facet) for p in facet.points):
-        shown += f" at {_size_name(size, facet)}"
+        shown += f" at {size_name(size, facet.swept)}"
     return point, point.time_s if value == "time" else share, shown
 
 
@@ -199,11 +199,8 @@ def _x_axis(axes: Axes, facet: Facet) -> None:
     width_in = axes.get_window_extent().width / axes.figure.dpi
     stretch = (values[-1] / values[0]) ** 0.05 if values[0] > 0 and values[-1] > values[0] else 1.5
     axes.set_xlim(values[0] / stretch, values[-1] * stretch)
-    log_axis(axes, "x", spaced_out(values, width_in / 1.1), lambda value: _size_name(value, facet))
-
-
-def _size_name(size: float, facet: Facet) -> str:
-    return f"{size:.3g} %" if facet.swept in (KEPT, FILLED) else count_name(int(size))
+    ticks = spaced_out(values, width_in / 1.1)
+    log_axis(axes, "x", ticks, lambda value: size_name(value, facet.swept))
 
 
 def _line(
@@ -241,7 +238,6 @@ def _broken_at_gaps(
     facet: Facet, series: Series, xs: Sequence[float], ys: Sequence[float]
 ) -> tuple[list[float], list[float]]:
     """The line's corners, with none where others of its setting have a point and it has not."""
-    sizes = {_x(p, facet) for s in facet.series if s.setting == series.setting for p in s.points}
     known = dict(zip(xs, ys, strict=True))
-    every = sorted(sizes | known.keys())
+    every = [float(size) for size in facet.sizes_of(series.setting)]
     return every, [known.get(x, math.nan) for x in every]

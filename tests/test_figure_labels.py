@@ -10,8 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from impls.interface.problem import Problem
-from reports.figures import latency, roofline
+from reports.axes import DPI, new_figure
+from reports.facets import facets
+from reports.figures import PNG_DPI, drawing_rules, latency, roofline
 from reports.labels import spread
+from reports.legend import choose, looks_of
+from reports.points import points
 from reports.style import count_name, looks, plain, quantity
 from results.run import Run
 from results.store import load_run
@@ -108,6 +112,16 @@ def test_eighty_series_have_a_legend_inside_the_image_and_none_is_lost(run_of, m
     assert outside(figure) == [] and overlapping(figure) == []
 
 
+def test_an_implementation_has_one_colour_in_all_its_series_and_no_two_look_the_same(run_of):
+    run = run_of(eighty())
+    panels = facets(points(run.cells)[0])
+    pen, own = choose(run, panels), looks_of(run)
+    owners = {series.name: series.implementation for panel in panels for series in panel.series}
+    seen = [(name, pen.looks[name]) for name in pen.named]
+    assert len({(look.colour, str(look.dash), look.marker) for _, look in seen}) == len(seen) == 16
+    assert all(look.colour == own[owners[name]].colour for name, look in seen)
+
+
 def test_twelve_implementations_are_told_apart(run_of):
     names = ["_naive", *(f"impl{i}" for i in range(11))]
     figure = drawn(roofline, run_of(sweep(names=names, lengths=(128, 512))))
@@ -116,6 +130,18 @@ def test_twelve_implementations_are_told_apart(run_of):
     handles = [line for line in legend.lines if line.get_marker() not in ("None", None, "")]
     assert len({(line.get_color(), line.get_marker()) for line in handles}) == 12
     assert outside(figure) == []
+
+
+def test_words_are_as_wide_in_the_file_as_where_they_were_placed():
+    """Letters of a range grew by a tenth at the files' dpi, onto the point they stood beside."""
+    inches = []
+    with drawing_rules():
+        for dpi in (DPI, PNG_DPI):
+            figure = new_figure(4, 4)
+            figure.set_dpi(dpi)
+            text = figure.text(0, 0, "T 128…16k", fontsize=7.5)
+            inches.append(text.get_window_extent().width / dpi)
+    assert inches[1] == pytest.approx(inches[0], rel=0.01)
 
 
 def test_a_name_looks_the_same_whatever_else_is_in_the_run():

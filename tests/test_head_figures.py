@@ -143,7 +143,9 @@ def test_labels_of_quality_do_not_cover_its_line(run_of):
 
 def test_a_pruned_layer_stands_at_the_share_of_heads_it_kept(run_of):
     records = [kept(H, 0.1 * H / 32) for H in (32, 24, 8, 4)]
+    records.append(kept(16, None) | {"status": "oom", "reasons": ["needs 9 GB"]})
     figure = drawn(pruned_heads, run_of(records))
+    assert "Gaps: naive at 50 % kept (needs 9 GB)." in " ".join(texts(figure))
     ((xs, _),) = coloured(figure.axes[0])
     assert list(xs) == [12.5, 25, 75, 100]
     assert tick_texts(figure.axes[1].xaxis) == ["12.5 %", "25 %", "75 %", "100 %"]

@@ -20,7 +20,7 @@ from reports.__main__ import main
 from reports.comparison import compared, sentences
 from reports.comparison_command import comparison_csv
 from reports.comparison_page import comparison_page
-from reports.figures import latency, models, roofline, speed_up, winners
+from reports.figures import latency, memory, models, roofline, speed_up, winners
 from reports.page import page
 from reports.style import looks
 from results.findings import findings
@@ -196,14 +196,15 @@ def test_an_implementation_looks_the_same_on_every_page_and_in_every_figure(run_
     assert colours == {name: {named[name]} for name in many}
 
 
-def test_a_line_is_broken_where_a_size_has_no_point(run_of):
+@pytest.mark.parametrize("module", [latency, roofline, memory])
+def test_a_line_is_broken_where_a_size_has_no_point(run_of, module):
     """A line over a gap tells of sizes that nobody measured."""
     records = sweep(names=("naive", "chunked"), lengths=(128, 256, 512, 1024))
     failed = [r for r in records if r["implementation"] == "naive" and r["problem"]["T_q"] == 512]
     for record in failed:
         record |= {"status": "oom", "timing": None, "reasons": ["needs 9 GB"], "bound": None}
-    (line,) = (
-        n for n in drawn(latency, run_of(records)).axes[0].lines if n.get_gid() == "part-of-naive;"
+    line = next(
+        n for n in drawn(module, run_of(records)).axes[0].lines if n.get_gid() == "part-of-naive;"
         and np.asarray(n.get_xdata()).size == 4
     )  # fmt: skip
     heights = np.asarray(line.get_ydata(), dtype=float)

@@ -206,5 +206,6 @@ def _dropout_note(lines: Sequence[Sequence[Breakdown]]) -> str:
     ]
     if not added:
         return ""
-    low, high = (f"{100 * share:.0f}" for share in (min(added), max(added)))
+    # A share that rounds to nothing has no sign.
+    low, high = (f"{round(100 * share)}" for share in (min(added), max(added)))
     return f"Dropout, off in the bars, adds {low} to {high} % of the block's time."

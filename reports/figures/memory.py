@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -145,8 +146,11 @@ def _draw_panel(axes: Axes, one: _Panel, peaks: Mapping[str, int], ends: Sequenc
     for name, end in zip(one.implementations, ends, strict=False):
         line = one.line(name)
         xs, ys = [p.problem.T_kv for p in line], [peaks[p.cell] for p in line]
-        drawn = axes.plot(xs, ys, color=end.look.colour, linestyle=end.look.dash, linewidth=1.5)
-        drawn[0].set(zorder=2, gid=part_of(name))
+        # A line over a gap would tell of lengths that nobody measured.
+        known = dict(zip(xs, ys, strict=True))
+        broken = [known.get(T, math.nan) for T in lengths]
+        drawn = axes.plot(lengths, broken, color=end.look.colour, linewidth=1.5)
+        drawn[0].set(linestyle=end.look.dash, zorder=2, gid=part_of(name))
         for x, y, p in zip(xs, ys, line, strict=True):
             mark = axes.plot([x], [y], marker=end.look.marker, color=end.look.colour, markersize=6)
             mark[0].set(zorder=4, clip_on=False, gid=p.mark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
@@ -146,7 +147,8 @@ def _draw_series(
     if look is None:
         axes.plot(xs, ys, color=REST, linewidth=0.7, zorder=1, gid=part)
         return
-    line = axes.plot(xs, ys, color=look.colour, linewidth=1.2, linestyle=look.dash, alpha=0.8)
+    broken = _broken_at_gaps(facet, series)
+    line = axes.plot(*broken, color=look.colour, linewidth=1.2, linestyle=look.dash, alpha=0.8)
     line[0].set(zorder=3, gid=part)
     lows, highs = (
         [p.flop / p.high_s for p in series.points],
@@ -174,6 +176,13 @@ def _draw_series(
             gid=point.mark,
         )
         board.add_mark(x, y, marker_pt * 0.75, series.name)
+
+
+def _broken_at_gaps(facet: Facet, series: Series) -> tuple[list[float], list[float]]:
+    """The line's corners, with none where others of its setting have a size and it has not."""
+    known = {size_of(p.problem, facet.swept): (p.intensity, p.flop_per_s) for p in series.points}
+    corners = [known.get(size, (math.nan, math.nan)) for size in facet.sizes_of(series.setting)]
+    return [x for x, _ in corners], [y for _, y in corners]
 
 
 def _draw_cache_level(board: Board, series: Series, look: Look) -> None:

@@ -177,5 +177,6 @@ def _notes(run: Run, found: Sequence[Point], lines: Sequence[_Line]) -> list[str
         else f"Median of the ratios of {launches} launches, bars: the lowest and the highest."
     )
     rest = len(found) - own - shown
-    out = f"{plural(rest, 'point')} without a ratio: flagged, or the baseline is." if rest else ""
+    why = f"flagged, or {run.baseline} has no time there without a flag"
+    out = f"{plural(rest, 'point')} without a ratio: {why}." if rest else ""
     return [f"Time of {run.baseline} / time, in the same launch. {bars}", out]
