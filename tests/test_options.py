@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,6 +80,15 @@ def test_nothing_of_a_shapes_file_is_dropped_without_a_word(tmp_path, text, told
         read("--shapes", str(table))
 
 
+def test_shapes_come_from_a_pipe_too():
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as pipe:
+        pipe.write("T,H,d_h\n8,2,16\n")
+    found = read("--shapes", f"/dev/fd/{reading}").sizes("float32")
+    os.close(reading)
+    assert found is not None and [p.id for p in found] == ["B=1,T=8,H=2,d_h=16,float32"]
+
+
 def test_sampling_bounds_of_pytest_benchmark_count_only_when_given():
     assert read().min_samples is None and read().max_time_s is None
     found = read("--benchmark-min-rounds=20", "--benchmark-max-time=0.5")
@@ -95,6 +105,8 @@ def test_sampling_bounds_of_pytest_benchmark_count_only_when_given():
         (("--dtype", "float8"), "one of float32, bfloat16, float16"),
         (("--passes", "sideways"), "one of forward, backward, forward_backward"),
         (("--shapes", "nowhere.csv"), "no such file"),
+        (("--shapes", "tests"), "tests: a folder"),
+        (("--baseline", "mine.py:attention"), "bring it by --impl mine.py:attention"),
         (("--threads", "0"), "give 1 to"),
         (("--threads", "99999"), "give 1 to"),
         (("--compile-limit", "nan"), "above 0"),

@@ -34,7 +34,7 @@ def implementations(brought: Sequence[str] = ()) -> dict[str, Implementation]:
         if other is not None:
             raise ValueError(
                 f'two implementations are called "{implementation.name}": '
-                f"{other.source} and {implementation.source}"
+                f"{other.source} and {implementation.source}; rename a file or a function"
             )
         found[implementation.name] = implementation
     return found

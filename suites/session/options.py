@@ -130,6 +130,10 @@ def read(config: Any) -> Options:
     if "benchmark_timer" in vars(config.option) and _is_given(config, "--benchmark-timer"):
         raise ValueError("--benchmark-timer is refused: the clock is part of what a cell is")
     baseline = get("--baseline")
+    if is_of_an_object(baseline):
+        raise ValueError(
+            f"--baseline {baseline}: bring it by --impl {baseline}, and give the name it has there"
+        )
     return Options(
         impls=tuple(n for n in names if not is_of_an_object(n)),
         brought=tuple(n for n in names if is_of_an_object(n)),
@@ -197,8 +201,9 @@ def _rows(path: str | None) -> list[str]:
     if path is None:
         return []
     file = Path(path)
-    if not file.is_file():
-        raise ValueError(f"--shapes {path}: no such file")
+    # A pipe will do: --shapes <(a command that writes sizes).
+    if not file.exists() or file.is_dir():
+        raise ValueError(f"--shapes {path}: {'a folder' if file.is_dir() else 'no such file'}")
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             table = csv.DictReader(lines)
