@@ -109,9 +109,11 @@ def test_xformers_of_another_torch_is_told_with_both_versions(monkeypatch, tmp_p
     inability.cache_clear()
     found = software.xformers("cpu")
     inability.cache_clear()
-    assert found.level == "problem" and found.told.endswith(": unavailable")
+    assert found.level == "note" and found.told.endswith(": unavailable")
     assert "xformers 0.0.35 was built for torch 2.10.0+cu128" in found.told
     assert device_choice.torch.__version__ in found.told
+    monkeypatch.setattr(software, "availability", lambda *_: [found.told])
+    assert software.xformers("cuda").level == "problem"
 
 
 def test_missing_xformers_and_triton_are_no_problem(monkeypatch):

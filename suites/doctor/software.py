@@ -97,7 +97,9 @@ def xformers(device: str) -> Finding:
     reasons = list(dict.fromkeys(reason for each in found.values() for reason in each))
     if another := next((reason for reason in reasons if "built for" in reason), None):
         todo = "install the xformers of this torch (https://github.com/facebookresearch/xformers)"
-        return problem("xformers", f"{another}: unavailable", todo)
+        # All of its kernels are a GPU's: without one it spoils nothing.
+        told = note if device == "cpu" else problem
+        return told("xformers", f"{another}: unavailable", todo)
     return note("xformers", f"unavailable: {'; '.join(reasons) or 'no operator of it is known'}")
 
 
