@@ -56,7 +56,7 @@ def test_the_search_is_ruptures_own():
     for _ in range(20):
         values = rng.standard_normal(int(rng.integers(6, 60)))
         values[rng.integers(len(values)) :] += rng.uniform(0, 8)
-        penalty = 2 * math.log(len(values))
+        penalty = changepoints._PENALTY * math.log(len(values))
         found = changepoints._segments(values, changepoints.CONFIRMING_NIGHTS + 1, penalty)
         assert found[1:-1] == by_ruptures(values)
 
@@ -64,7 +64,7 @@ def test_the_search_is_ruptures_own():
 def by_ruptures(values) -> list[int]:
     """The indices at which segments begin, by the published algorithm of another's hand."""
     search = ruptures.Pelt(model="l1", min_size=3, jump=1).fit(values)
-    return search.predict(pen=2 * math.log(len(values)))[:-1]
+    return search.predict(pen=changepoints._PENALTY * math.log(len(values)))[:-1]
 
 
 def test_thousands_of_nights_take_less_than_seconds():
