@@ -120,12 +120,20 @@ class Stages:
             text += f"; then {confirm} of what looks changed, in all at most {clock(most_s)}"
         say(text)
         if limit is not None and most_s > limit:
-            promised = (
-                "even the first launches take longer"
-                if first * each_s > limit
-                else ("if much looks changed it is confirmed by fewer launches, or not at all")
+            told = self._unpromised(first * each_s > limit)
+            say(f"the time limit is {clock(limit)}: {told}")
+
+    def _unpromised(self, is_none_in_time: bool) -> str:
+        """What a time limit that is shorter than the plan leaves open."""
+        if not is_none_in_time:
+            return "if much looks changed it is confirmed by fewer launches, or not at all"
+        if self.manifest.screen:
+            return (
+                "the first launches alone take longer and are measured all the same; what looks "
+                "changed then is not confirmed: inconclusive, and exit code 3 by --strict"
             )
-            say(f"the time limit is {clock(limit)}: {promised}")
+        least = min(LEAST_TO_CONFIRM, self.manifest.confirm)
+        return f"that is too short; {least} launches a side are measured all the same"
 
     def _launch_s(self, names: Iterable[str]) -> float:
         """Seconds of one launch of these cells."""
