@@ -34,6 +34,9 @@ def latex_table(run: Run, cells: Sequence[Cell]) -> str:
     """
     found = columns(run)
     shown = [found[key] for key in _KEYS]
+    # Rows of one problem that only these tell apart.
+    apart = [found[key] for key in ("pass", "clock", "launch") if key in found]
+    shown[2:2] = [column for column in apart if len({column.show(cell) for cell in cells}) > 1]
     flags = [cell for cell in cells if cell.flags or cell.status != "ok"]
     if flags:
         shown.append(found["flags"])
@@ -97,10 +100,11 @@ def latex(text: str) -> str:
 
 
 def _body(cells: Sequence[Cell], shown: Sequence[Column]) -> list[str]:
-    """A line a cell; a thin rule where the problem changes."""
+    """A line a cell; some room where the problem changes, or the pass."""
     lines: list[str] = []
     for i, cell in enumerate(cells):
-        if i and cells[i - 1].problem != cell.problem:
+        before = cells[i - 1]
+        if i and (before.problem, before.pass_) != (cell.problem, cell.pass_):
             lines.append(r"\addlinespace")
         texts = [column.show(cell) for column in shown]
         lines.append(_row(["" if text == NOTHING else text for text in texts]))

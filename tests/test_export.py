@@ -53,6 +53,17 @@ def test_the_table_has_the_chosen_rows_and_as_many_columns_as_it_says(run):
     assert "unsteady" in rows[2][-1] and table.count("{") == table.count("}")
 
 
+def test_passes_and_launches_of_one_problem_are_told_apart(tmp_path):
+    records = [
+        *(cell("naive", P, 0.010), cell("naive", P, 0.011, launch=2)),
+        cell("naive", P, 0.020, **{"pass": "backward"}),
+    ]
+    run = load_run(write_run(tmp_path / "runs", records=records))
+    rows = rows_of(latex_table(run, run.cells))
+    assert [row[2:4] for row in rows] == [["backward", "1"], ["forward", "1"], ["forward", "2"]]
+    assert "pass" not in latex_table(run, run.cells[:1])
+
+
 def test_a_new_problem_is_set_apart_and_the_caption_tells_where_and_how(run):
     table = latex_table(run, chosen(run, "naive"))
     assert table.count(r"\addlinespace") == 1
