@@ -79,6 +79,9 @@ def find_cell(run: Run, text: str, launch: int | None = None) -> Cell:
             f'no cell of {run.name} has "{text}": python -m results show {run.name} --all has all'
         )
     timed = {name: cell for name, cell in found.items() if cell.timing} or found
+    # A problem that is written out is meant as it stands: full, where it does not say causal.
+    exact = {name: cell for name, cell in timed.items() if cell.problem.id in text.split()}
+    timed = exact or timed
     if len(timed) > 1:
         lines = [f"  {name}  {_name(cell)}" for name, cell in list(timed.items())[:_SHOWN]]
         lines += [f"  and {len(timed) - _SHOWN} more"] if len(timed) > _SHOWN else []

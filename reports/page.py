@@ -95,7 +95,7 @@ def page(
         wrong=reasons(cell for cell in run.cells if cell.status == "wrong"),
         reasons=reasons(cell for cell in run.cells if cell.timing is None),
         baseline_notes=ratio_notes(run),
-        table_notes=[*advice(run), *_flags_told(cells)],
+        table_notes=[*advice(run), *_flags_told(cells), *_in_full(run, cells)],
         interval=MEANING,
         ceilings=ceiling_rows(run.header.ceilings),
         ceiling_origin=ceiling_origin(run.header.ceilings),
@@ -134,6 +134,13 @@ def _flags_told(cells: Sequence[Cell]) -> list[str]:
         for flag, n in counted.items()
         if flag in FLAG_MEANINGS
     ]
+
+
+def _in_full(run: Run, cells: Sequence[Cell]) -> list[str]:
+    """How one row is told in full; nothing where there is no row."""
+    does = "One row in full, its samples in order and the command that measures it again"
+    command = f"python -m reports explain {run.name} 'IMPLEMENTATION PROBLEM'"
+    return [f"{does}: {command}, as they stand in the row."] if cells else []
 
 
 def _drawings(

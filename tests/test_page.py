@@ -10,6 +10,7 @@ import zlib
 import pytest
 
 from impls.interface.problem import Problem
+from reports.explain_command import find_cell
 from reports.figures import figure_modules, render, speed_up
 from reports.followers import against, ratio_figures
 from reports.next_steps import python
@@ -111,6 +112,15 @@ def test_filters_have_every_value_that_rows_have(default_run, default_page):
     assert values("status") == ["crashed", "error", "ok", "oom", "timeout", "wrong"]
     implementations = {c.implementation for c in default_run.cells}
     assert {"naive", "chunked", "sdpa_efficient"} <= set(values("implementation")) < implementations
+
+
+def test_what_the_page_says_to_type_for_a_row_finds_it(default_run, default_page):
+    assert f"explain {default_run.name} &#39;IMPLEMENTATION PROBLEM&#39;" in default_page
+    rows = re.findall(r'<tr id="r\d+"[^>]*><td>([^<]*)<td>([^<]*)', default_page)
+    assert len(rows) > 20
+    for implementation, problem in rows:
+        found = find_cell(default_run, f"{implementation} {problem}")
+        assert (found.implementation, found.problem.id) == (implementation, problem)
 
 
 def test_findings_lead_to_the_figure_that_shows_them(default_page):
