@@ -132,6 +132,9 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _ceilings(options: argparse.Namespace) -> int:
+    if options.threads < 1:
+        print(f"--threads {options.threads}: give 1 or more", file=sys.stderr)
+        return 2
     # The allocator is told before torch makes its first tensor.
     from suites.measure import allocator
 
@@ -139,9 +142,6 @@ def _ceilings(options: argparse.Namespace) -> int:
     from impls.interface.device_choice import choose
     from suites.measure.ceilings import ceilings_for
 
-    if options.threads < 1:
-        print(f"--threads {options.threads}: give 1 or more", file=sys.stderr)
-        return 2
     try:
         chosen = choose(options.device)
     except ValueError as error:

@@ -15,6 +15,7 @@ from impls.interface.named_object import is_of_an_object
 from impls.interface.problem import DTYPES, PASSES, Problem
 from impls.interface.registry import implementations, select
 from suites.measure.clocks import CACHES, CLOCKS, clock_for
+from suites.profile.command import NO_CELL
 from suites.session.options import store_folder
 from suites.session.resume import resume
 from suites.session.sweep import Cell, Series, cells
@@ -77,7 +78,7 @@ def _words(asked: Asked) -> list[str]:
     typed = " ".join([*chosen, *asked.words, asked.problem, asked.passes])
     words = list(dict.fromkeys(typed.replace(",", " ").split()))
     if not words:
-        raise ValueError('name a cell, as in: profile "naive T=1024 H=8 d_h=64"')
+        raise ValueError(NO_CELL)
     return words
 
 

@@ -7,20 +7,23 @@ import sys
 from collections.abc import Sequence
 
 USAGE, INTERRUPTED = 2, 130
+NO_CELL = 'name a cell, as in: profile "naive T=1024 H=8 d_h=64"'
 HELP = "which kernels one cell's time goes to, what they are and what they move"
 _EPILOG = """examples:
   python -m suites profile "naive T=1024 H=8 d_h=64 causal"
   python -m suites profile sdpa_flash decode T_kv=8192 H_kv=8 --out look
   python -m suites profile --impl mykernel.py:attention --problem "T=4096,H=8,d_h=64" --json
 
-CELL is spelled as `reports explain` and `suites ab` spell it: words that only it has, the beginning
-of its identity, or an implementation with a whole problem. It is looked for in all sweeps; with
---run in that run. What is profiled comes after the first call, a proof against float64 and a
-warm-up; shares are of the whole call, and what is outside of any kernel is told. Beside the table
-it leaves trace.json.gz, for https://ui.perfetto.dev, and profile.json.
+CELL is spelled as `reports explain` and `suites ab` spell it: words that only
+it has, the beginning of its identity, or an implementation with a whole
+problem. It is looked for in all sweeps; with --run in that run. What is
+profiled comes after the first call, a proof against float64 and a warm-up;
+shares are of the whole call, and what is outside of any kernel is told. Beside
+the table it leaves trace.json.gz, for https://ui.perfetto.dev, and
+profile.json.
 
-exit codes: 0 profiled, 1 its result was wrong, 2 usage, or no such cell or several, 5 it cannot run
-here; 130 Ctrl-C
+exit codes: 0 profiled, 1 its result was wrong, 2 usage, or no such cell or
+several, 5 it cannot run here; 130 Ctrl-C
 """
 
 
@@ -30,6 +33,9 @@ def profile(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.threads < 1:
         print(f"attnbench: --threads {options.threads}: give 1 or more", file=sys.stderr)
+        return USAGE
+    if not (options.cell or options.impl or options.problem or options.passes):
+        print(f"attnbench: {NO_CELL}", file=sys.stderr)
         return USAGE
     # The allocator is told before torch makes its first tensor.
     from suites.measure import allocator
