@@ -159,6 +159,7 @@ def test_a_conftest_above_the_store_is_nobodys(tmp_path):
     [
         (("--laucnhes", "3"), "unrecognized arguments: --laucnhes 3\n"),
         (("--budget", "medium"), "argument --budget: invalid choice: 'medium'"),
+        (("--problem", "T=0"), '"T=0" does not give H, d_h'),
     ],
 )
 def test_a_mistyped_option_is_no_crash(tmp_path, given, told):

@@ -98,7 +98,10 @@ class Child:
         if refused:
             return refused[0]
         errors = [line for line in lines if line.startswith(("ERROR: ", "E   "))]
-        return " ".join((errors or lines[-1:] or ["it said nothing"])[:3])
+        errors = [line.removeprefix("ERROR: attnbench: ") for line in errors]
+        # What stands below it is pytest's summing up, and how to see a whole traceback.
+        said = [line for line in lines if not line.startswith(("=", "("))]
+        return " ".join((errors or said[-1:] or ["it said nothing"])[:3])
 
     def trim(self) -> None:
         """Drop what it printed where that fills the disk; new lines go to the file's new end."""
