@@ -6,6 +6,7 @@ through stand-ins.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +18,7 @@ from impls.interface.conformance import conformance
 from impls.interface.inputs import make_inputs
 from impls.interface.problem import Problem
 from impls.interface.reference import reference
+from suites.measure import gemm_ceiling, onnxruntime_product
 from tests.layers import SHAPES, layer_of, tokens
 
 RIVALS = [onnxruntime_attention.onnxruntime, openvino_sdpa.openvino_sdpa]
@@ -76,3 +78,11 @@ def test_openvino_in_bfloat16_is_told_wrong_of_float32(monkeypatch):
         assert not judged(openvino_sdpa.openvino_sdpa, "T=257,H=2,d_h=64").ok
     finally:
         openvino_sdpa._request.cache_clear()
+
+
+def test_onnxruntime_is_a_provider_of_the_gemm_ceiling_and_gives_the_product():
+    assert "onnxruntime" in {w.provider for w in gemm_ceiling.works(1) if "float32" in w.group}
+    x, y = np.random.default_rng(0).standard_normal((2, 65, 65)).astype(np.float32)
+    out = np.full((65, 65), np.nan, np.float32)
+    onnxruntime_product.product(x, y, out, 1)()
+    np.testing.assert_allclose(out, x.astype(np.float64) @ y, atol=1e-4)

@@ -22,6 +22,7 @@ from suites.measure import (
     device,
     gemm_ceiling,
     host_load,
+    onnxruntime_product,
     processor,
     windows,
 )
@@ -187,6 +188,8 @@ def _file_name(device_name: str, threads: int) -> str:
         *(name, threads, version_of("torch"), version_of("numpy"), allocator.policy()),
         *(processor.cpu_count(), processor.instruction_sets(), torch.version.cuda),
     ]
+    if onnxruntime_product.is_installed():
+        telling.append(version_of("onnxruntime"))
     digest = hashlib.sha256(json.dumps(telling).encode()).hexdigest()[:8]
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return f"{slug}-torch-{version_of('torch')}-threads-{threads}-{digest}.json"

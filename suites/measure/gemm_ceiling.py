@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from suites.measure import processor
+from suites.measure import onnxruntime_product, processor
 from suites.measure.windows import Rate, Work, by_provider
 
 SIZES = (512, 1024)
@@ -66,12 +66,17 @@ def _works_of(dtype_name: str, n: int, threads: int) -> list[Work]:
         found.append(
             Work(group, "mkldnn linear", lambda: linear(a, b, None, "none", [], ""), flop, n)
         )
+    if dtype_name != "float32":
+        return found
+    x, y, z = a.numpy(), b.numpy(), np.empty((n, n), np.float32)
     # numpy's BLAS has threads of its own: CPU time at one thread counts them all, a wall does not.
-    if dtype_name == "float32" and threads in (1, processor.cpu_count()):
-        x, y, z = a.numpy(), b.numpy(), np.empty((n, n), np.float32)
+    if threads in (1, processor.cpu_count()):
         found.append(
             Work(group, "numpy", lambda: np.matmul(x, y, out=z), flop, n, settle_s=_BLAS_SPINS_S)
         )
+    if onnxruntime_product.is_installed():
+        product = onnxruntime_product.product(x, y, z, threads)
+        found.append(Work(group, "onnxruntime", product, flop, n))
     return found
 
 
