@@ -239,3 +239,17 @@ def test_a_line_that_was_taken_back_is_not_counted_twice(tmp_path):
     journal.write_bytes(journal.read_bytes()[:-10])
     files.grown()
     assert len(files.statuses) == 2
+
+
+def test_what_another_process_finished_before_it_let_go_is_not_measured_again(tmp_path):
+    """A fleet starts for half a minute between looking at a run and having it for itself."""
+    supervised.here(tmp_path, "fine:1 fine:2 fine:3")
+    journal = supervised.run_folder(tmp_path) / "cells.jsonl"
+    whole = journal.read_text()
+    journal.write_text(whole.splitlines(keepends=True)[0])
+    files = run_files.RunFiles(journal.parent)
+    assert len(files.grown()) == 1 and len(files.left(1)) == 2
+    journal.write_text(whole)
+    files.lock()
+    assert files.left(1) == []
+    files.close()

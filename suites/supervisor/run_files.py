@@ -51,6 +51,8 @@ class RunFiles:
     def lock(self) -> int:
         """The file descriptor of the run's lock, taken now where it was not.
 
+        From then on nobody else writes: what others wrote until then is known.
+
         Raises:
             ValueError: another process writes this run.
             OSError: it may only be read.
@@ -60,6 +62,7 @@ class RunFiles:
         while self._directory is None:
             try:
                 self._directory = RunDirectory(self.path)
+                self.grown()
             except ValueError:
                 if time.monotonic() > patient_until:
                     raise
