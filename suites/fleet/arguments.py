@@ -61,6 +61,8 @@ def read(options: argparse.Namespace, passed_on: Sequence[str]) -> FleetOptions 
         raise ValueError("--plan is of one machine: leave out --fleet, or --plan")
     if options.workers is not None and options.workers < 1:
         raise ValueError(f"--workers {options.workers}: give 1 or more")
+    if empty := [name for name in ("address", "accelerator_type") if given[name] == ""]:
+        raise ValueError(f"--{empty[0].replace('_', '-')} is empty: give one, or leave it out")
     if (options.address or "").startswith("ray://"):
         raise ValueError(
             f"--address {options.address}: cells stream back to a driver inside the cluster alone: "

@@ -17,19 +17,29 @@ from suites.fleet.ray_engine import RayEngine, connected
 from suites.fleet.shipping import Shipment, packed, ship
 from suites.measure.journal import RunDirectory
 from suites.session.options import store_folder
+from suites.static.interruption import Interrupted, interruptible
 from suites.supervisor.ending import BROKEN, USAGE, tell_the_end
 from suites.supervisor.request import ROOT, Request
 from suites.supervisor.run_files import RunFiles
 from suites.supervisor.stopping import Stopping
 from suites.supervisor.supervisor import CannotGoOn, finish_run
 
-INTERRUPTED = 130
-
 
 def measured(
     request: Request, options: FleetOptions, as_json: bool, files: RunFiles | None = None
 ) -> int:
     """Measure on a fleet what is asked for, or what the run of `files` lacks; → the exit code."""
+    try:
+        with interruptible():
+            return _measured(request, options, as_json, files)
+    except Interrupted as end:
+        # Before there was a fleet, or after it.
+        return end.exit_code
+
+
+def _measured(
+    request: Request, options: FleetOptions, as_json: bool, files: RunFiles | None
+) -> int:
     # Ray prints to whatever stdout is while it is connected.
     make_display = partial(_display, as_json, sys.stdout)
     display = make_display()
@@ -47,8 +57,6 @@ def measured(
             # Before there was a fleet.
             display.line(str(error))
             return USAGE if error.is_usage else BROKEN
-        except KeyboardInterrupt:
-            return INTERRUPTED
     how = _options_again(options)
     codes = [
         tell_the_end(kind.files, kind.display, code, kind.tasks_started, how)
@@ -109,6 +117,7 @@ def _order(
         "device": "cuda" if engine.is_gpu else "cpu",
         "threads": options.threads,
         "cores": 0 if engine.is_gpu else options.threads,
+        "accelerator_type": options.accelerator_type,
         "launches": request.launches or 1,
         "cell_limit_s": request.cell_limit_s,
         "looks_again": request.looks_again,

@@ -114,6 +114,8 @@ class Fleet:
         if not nodes:
             cores = self._order["cores"]
             wanted = f"{cores} cores for --threads {cores}" if cores else "such a GPU"
+            if kind := self._order.get("accelerator_type"):
+                wanted += f" and --accelerator-type {kind}"
             raise CannotGoOn(f"no machine of the fleet has {wanted}", is_usage=True)
         self._tell(f"devices: {sum(n.devices for n in nodes)}, machines: {len(nodes)}")
         kinds: dict[str, list[Node]] = {}

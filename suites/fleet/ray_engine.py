@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
+import signal
+import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from suites.fleet.arguments import FleetOptions
 from suites.fleet.cores import whole_cores
 from suites.fleet.engine import Ended, Node, Told
 from suites.fleet.task import hold
+from suites.static.interruption import Interrupted
 from suites.supervisor.supervisor import CannotGoOn
 
 INSTALL = (
@@ -26,6 +28,8 @@ INSTALL = (
 )
 OBJECT_STORE_BYTES = 100 << 20
 """Lines of a journal pass through; Ray takes no less than 75 MiB."""
+ANSWER_S = 10.0
+"""So long a cluster's address may take to answer; Ray itself asks for minutes."""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Without a GPU asked for, tasks see what the machine has; the rule of newer Rays, told of else.
@@ -117,6 +121,7 @@ def connected(options: FleetOptions, code: Path) -> Iterator[RayEngine]:
 
     Raises:
         CannotGoOn: Ray is not installed, or there is no cluster at the address.
+        Interrupted: SIGTERM came while Ray started.
     """
     own = {} if options.address else _OF_OUR_OWN
     for name, value in (_QUIET | own).items():
@@ -125,7 +130,19 @@ def connected(options: FleetOptions, code: Path) -> Iterator[RayEngine]:
         ray: Any = import_module("ray")
     except ImportError:
         raise CannotGoOn(INSTALL, is_usage=True) from None
-    folder = tempfile.mkdtemp(prefix="attnbench-ray-")
+    if options.address:
+        _check_somebody_is_there(options.address)
+    with tempfile.TemporaryDirectory(prefix="attnbench-ray-", ignore_cleanup_errors=True) as folder:
+        try:
+            _init(ray, options, code, folder)
+            # Ray tells of a lost worker on stdout, which our own lines tell too.
+            with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+                yield RayEngine(ray, options, None if options.address else folder)
+        finally:
+            ray.shutdown()
+
+
+def _init(ray: Any, options: FleetOptions, code: Path, folder: str) -> None:
     try:
         ray.init(
             logging_level=logging.ERROR,
@@ -133,17 +150,28 @@ def connected(options: FleetOptions, code: Path) -> Iterator[RayEngine]:
             runtime_env={"working_dir": str(code)},
             **({"address": options.address} if options.address else _alone(folder)),
         )
-    except (OSError, ValueError, RuntimeError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
+    except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         where = f"--address {options.address}: " if options.address else ""
         raise CannotGoOn(f"{where}Ray: {_cause(error)}", is_usage=bool(where)) from None
-    # Ray tells of a lost worker on stdout, which our own lines tell too.
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        try:
-            yield RayEngine(ray, options, None if options.address else folder)
-        finally:
-            ray.shutdown()
-            shutil.rmtree(folder, ignore_errors=True)
+    except SystemExit:
+        # Ray's own answer to SIGTERM, with a code that says something else.
+        raise Interrupted(signal.SIGTERM) from None
+
+
+def _check_somebody_is_there(address: str) -> None:
+    """Try "host:port"; "auto" and what else Ray knows is Ray's to find.
+
+    Raises:
+        CannotGoOn: nobody listens there.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        told = f"--address {address}: no Ray cluster answers there: {error}"
+        raise CannotGoOn(told, is_usage=True) from None
 
 
 def _alone(folder: str) -> dict[str, Any]:
