@@ -57,6 +57,26 @@ def test_a_gpu_that_torch_cannot_use_is_told(one_gpu_listed, built_without_cuda)
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_told"),
+    [
+        ("printf 'GPU 0: NVIDIA \\351\\377 (UUID: GPU-1)'", True),
+        ("echo 'Failed to initialize NVML: Driver/library version mismatch' >&2; exit 18", True),
+        ("echo 'NVIDIA-SMI has failed: it could not reach the NVIDIA driver'; exit 9", False),
+    ],
+    ids=["no UTF-8", "another driver", "no driver"],
+)
+def test_what_nvidia_smi_says_is_never_in_the_way(tmp_path, monkeypatch, lines, is_told):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{lines}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", None, raising=False)
+    chosen = device_choice.choose("auto")
+    assert chosen.device == "cpu" and bool(chosen.notice) == is_told
+
+
 def test_cuda_is_refused_with_the_same_line(one_gpu_listed, built_without_cuda):
     with pytest.raises(ValueError, match="GPU present but unusable: torch built without CUDA"):
         device_choice.choose("cuda")

@@ -65,14 +65,22 @@ def _reason_against_cuda() -> str | None:
 
 
 def _is_gpu_listed() -> bool:
-    """Whether nvidia-smi lists a GPU."""
+    """Whether nvidia-smi lists a GPU, or tells of a driver that it does not fit."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return False
     try:
         listed = subprocess.run(
-            [program, "-L"], capture_output=True, text=True, timeout=10, check=False
+            [program, "-L"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return listed.returncode == 0 and ("GPU" in listed.stdout or "NVIDIA" in listed.stdout)
+    if listed.returncode:
+        return "version mismatch" in listed.stdout
+    return "GPU" in listed.stdout or "NVIDIA" in listed.stdout

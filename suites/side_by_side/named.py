@@ -89,7 +89,9 @@ def _of_nvidia_smi() -> tuple[list[str] | None, list[str]]:
     if program is None:
         return None, []
     try:
-        done = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=10)
+        done = subprocess.run(
+            [program, "-L"], capture_output=True, text=True, errors="replace", timeout=10
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None, []
     if done.returncode != 0:
