@@ -13,6 +13,7 @@ import pytest
 
 from impls.interface import streams as of_impls
 from results import streams as of_results
+from tests.suite_process import run_suites
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -89,3 +90,13 @@ def test_what_went_wrong_is_a_traceback_still(capsys):
     except ValueError as error:
         of_results.end(ValueError, error, error.__traceback__)
     assert "Traceback" in (told := capsys.readouterr().err) and "a fault of ours" in told
+
+
+@pytest.mark.slow
+def test_the_table_of_a_run_stays_a_table_in_ascii(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii:strict")
+    sizes = ("--problem", "T=33,H=2,d_h=16", "--benchmark-max-time", "0.02")
+    found = run_suites(tmp_path, "--impl", "naive", *sizes)
+    assert found.code == 0 and found.output.isascii(), found.output
+    rows = [line.split()[:2] for line in found.output.splitlines()]
+    assert ["T=33", "naive"] in rows
