@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -84,8 +85,13 @@ def check(name: str, device: str, seconds: float, out: Path) -> int:
     return 0 if written() else WRONG
 
 
-def check_all(names: Sequence[str], device: str, seconds: float, out: Path) -> dict[str, Any]:
-    """Check them side by side, each in a process of its own → what their files say, by name."""
+def check_all(
+    names: Sequence[str], device: str, seconds: float, out: Path, each_s: float
+) -> dict[str, Any]:
+    """Check them side by side, each in a process of its own → what their files say, by name.
+
+    All of them together take `seconds`, and the checks of one `each_s` at most, its start aside.
+    """
     end = time.monotonic() + seconds
     at_once = max(1, min(MOST_AT_ONCE, (os.cpu_count() or 1) // 2))
 
@@ -96,7 +102,7 @@ def check_all(names: Sequence[str], device: str, seconds: float, out: Path) -> d
         told = {"implementation": name, "status": "not checked", "reasons": ["no time was left"]}
         if own_s > 0:
             command = [sys.executable, "-m", _THIS, "--one", name, "--device", device]
-            command += ["--seconds", f"{0.7 * own_s:.1f}", "--out", str(out)]
+            command += ["--seconds", f"{min(each_s, 0.7 * own_s):.1f}", "--out", str(out)]
             print(name, file=sys.stderr, flush=True)
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             try:
@@ -120,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="which; all without a name")
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--each", type=float, default=math.inf, help="seconds of one's checks")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -129,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from impls.interface.registry import select
 
     names = list(select(options.names))
-    found = check_all(names, options.device, options.seconds, options.out)
+    found = check_all(names, options.device, options.seconds, options.out, options.each)
     short = {
         name: {k: one.get(k) for k in ("status", "checked", "of", "reasons") if k in one}
         for name, one in found.items()
