@@ -72,7 +72,7 @@ def read_baseline(file: Path) -> Side:
         raise SchemaError(f'{place.at("kind")}: expected "{KIND}": this is no baseline of times')
     header = read_header(value.get("header"), place.at("header"))
     read = read_record(_Baseline, value, place)
-    cells = [_cell(row, read) for row in read.cells]
+    cells = [_cell(row, read, place) for row in read.cells]
     return Side(str(file), (header,), read.launches, {cell.key: cell for cell in cells})
 
 
@@ -145,10 +145,12 @@ def _row_record(cell: SideCell, launches: Sequence[str]) -> dict[str, Any]:
     return {name.removesuffix("_"): value for name, value in asdict(row).items()}
 
 
-def _cell(row: _Row, read: _Baseline) -> SideCell:
+def _cell(row: _Row, read: _Baseline, place: Place) -> SideCell:
     key = (row.implementation, row.problem, row.pass_, row.cache, row.clock)
     pairs = zip(read.launches, row.times_s, strict=True)
     times = {launch: time for launch, time in pairs if time is not None}
+    if any(not time > 0 for time in times.values()):
+        raise SchemaError(f"{place}: {' '.join(key)} has a time that is not positive")
     statuses = {"ok": len(times)}
     return SideCell(key, " ".join(key), read.suite, times, statuses, counters=row.counters)
 

@@ -17,6 +17,9 @@ FILE = Path(__file__).parent / "gate.toml"
 TIERS = ("blocking", "informational")
 _THRESHOLD, _CUMULATIVE = parse_threshold("+3%"), parse_threshold("+5%")
 _CUDA_FLOOR, _PLAN = parse_threshold("1us"), Plan()
+# One launch a side tells no spread to screen by, and none confirms nothing.
+_POINTLESS = {("screen", 1), ("confirm", 0)}
+_LEVELS = ("alpha", "suspect_p", "suite_p")
 
 
 class RulesError(ValueError):
@@ -131,6 +134,11 @@ def _rules(tables: Mapping[str, Any]) -> Rules:
         kind = int if isinstance(getattr(_PLAN, key), int) else (int, float)
         if isinstance(value, bool) or not isinstance(value, kind) or value < 0:
             raise RulesError(f"[plan]: {key} = {value!r}: write {key} = {getattr(_PLAN, key)}")
+        if (key, value) in _POINTLESS or (key in _LEVELS and not 0 < value < 1):
+            raise RulesError(
+                f"[plan]: {key} = {value!r} shows nothing: screen 0 or 2 and more, confirm 1 or "
+                "more, alpha and each p between 0 and 1"
+            )
     entries: dict[str, Any] = {
         name: tuple(_entry(name, cls, one) for one in _typed(name, tables.get(name, []), list))
         for name, cls in lists.items()

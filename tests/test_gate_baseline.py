@@ -133,6 +133,16 @@ def test_five_times_four_per_cent_fail(bench):
     assert bench.call("accept", "--rules", rules) == 1
 
 
+def test_a_baseline_with_a_time_that_is_none_is_told_by_its_file_and_cell(bench):
+    bench.write(noisy(20))
+    bench.call("accept")
+    file = bench.baselines / "cpu-0123456789ab" / "sequence_length.json"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("[0.00", "[-0.00", 1), encoding="utf-8")
+    assert bench.call("gate", "--baseline") == 5
+    assert f"{file}: " in bench.err and "has a time that is not positive" in bench.err
+
+
 def test_a_baseline_of_another_machine_is_not_comparable(bench):
     bench.write(noisy(20))
     bench.call("accept")
