@@ -252,10 +252,20 @@ def test_the_backward_kernels_spill_little_and_are_bound_high(name, capability, 
     assert one.spill_stores <= 48 and (one.overlap_percent or 0) >= 82.0
 
 
+# Of 16 bits all but those; padded, on sm_100, 80 is as 96 and 160 as 192. Of float32, the longest
+# to compile, the largest size of each block of the table, and one that is padded.
+_OTHERS = (40, 80, 96, 160, 192, 256)
+OTHERS = {
+    "bf16": {80: _OTHERS, 90: _OTHERS, 100: (40, 96, 192, 256)},
+    "fp32": {80: (128, 192, 256), 90: (40, 80, 128, 256), 100: (64, 96, 256)},
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-@pytest.mark.parametrize("d", [40, 64, 80, 96, 128, 160, 192, 256])
-@pytest.mark.parametrize("capability", ARCHS)
+@pytest.mark.parametrize(
+    ("capability", "d", "dtype"),
+    [(c, d, dtype) for dtype, sizes in OTHERS.items() for c in ARCHS for d in sizes[c]],
+)
 def test_the_forward_kernels_blocks_fit_at_every_head_size(capability, d, dtype, own_cache):
     # Eight warps for 64 rows: the scores are made twice. Four spill, at d_h = 200 in the loop.
     but = "exponentials" if (capability, d, dtype) == (80, 256, "bf16") else None
@@ -282,16 +292,3 @@ def test_every_variant_compiles_in_float16_too(name, own_cache):
     for variant in kernel.variants:
         if "PRECISION" not in variant:
             kept(profile_of(kernel, 90, "fp16", 128, variant))
-
-
-@pytest.mark.slow
-def test_two_compilations_from_nothing_agree_in_every_figure(tmp_path, monkeypatch):
-    pytest.importorskip("triton")
-    kernel = static_kernels()["triton_flash_forward"]
-    found = []
-    for cache in ("a", "b"):
-        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / cache))
-        # sm_100's ptxas gives other code each time, and the same figures.
-        one = profile_of(kernel, 100, "bf16", 128)
-        found.append((one.resources, one.hot_loop, one.other_loops, one.bound))
-    assert found[0] == found[1]

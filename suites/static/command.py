@@ -153,10 +153,13 @@ def _show(folder: Path) -> None:
 
 def _code(records: Sequence[Mapping[str, Any]]) -> int:
     failed = [r for r in records if r["status"] != "ok"]
+    told: dict[tuple[str, str], dict[str, None]] = {}
     for record in failed:
         if record["origin"] is not None:
-            where = f"{record['origin']}:{record['kernel']} for {record['arch']}"
-            print(f"static: {where}: {record['reasons'][0]}", file=sys.stderr)
+            key = f"{record['origin']}:{record['kernel']}", record["reasons"][0]
+            told.setdefault(key, {})[record["arch"]] = None
+    for (kernel, reason), archs in told.items():
+        print(f"static: {kernel} for {', '.join(archs)}: {reason}", file=sys.stderr)
     if any(r["origin"] is not None for r in failed):
         return USAGE
     return FAILED if any(r["is_default"] for r in failed) else 0
