@@ -1,5 +1,7 @@
 """The backward of triton_flash compiled ahead of time for real GPUs: what its tiles cost."""
 
+from itertools import product
+
 import pytest
 
 from impls.interface.static_kernel import Target
@@ -63,25 +65,27 @@ def test_the_kernel_of_keys_compiles_for_sm_90_without_spills_in_its_loops():
     assert [loop["mix"]["select"] > 0 for loop in found["other_loops"]] == [True]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("d_h", [64, 128])
-@pytest.mark.parametrize("name", ["keys", "queries"])
-def test_on_sm_100_shared_memory_or_exponentials_limit(name, d_h):
-    """The share is what it is: matrix products there take half the time, and the rest as long."""
-    found = profile(name, 100, d_h)
-    assert_spills(found)
-    least = {("keys", 64): 65, ("keys", 128): 65, ("queries", 64): 74, ("queries", 128): 85}
-    # 3.6.0 copies shift and delta to shared memory in 64 times as many instructions: 30 at 64.
-    pipes = ("shared", "mufu") if IS_ACCEPTED else ("shared", "mufu", "issue")
-    assert found["bound"]["limited_by"] in pipes
-    assert found["bound"]["overlap_percent"] >= (least[name, d_h] if IS_ACCEPTED else 25)
+# As chunks of two powers of two each size is other code; padded on sm_100 80 is as 96, 160 as 192.
+# 64 and 128 of 16 bits are what the gate compiles, with the Triton that has a baseline.
+SIZES = {80: (40, 80, 96, 160, 192, 256), 90: (40, 80, 96, 160, 192, 256), 100: (40, 96, 192, 256)}
+OF_THE_GATE = () if IS_ACCEPTED else ((100, 64), (100, 128))
+IN_16_BITS = (*((arch, d_h) for arch, sizes in SIZES.items() for d_h in sizes), *OF_THE_GATE)
+# float32 has one table of tiles and takes no matrix units: it is the longest to compile and much
+# the same on every architecture, so that each size is compiled for one, of the two kernels for two.
+IN_FLOAT32 = {
+    "keys": ((80, 40), (90, 80), (100, 96), (80, 160), (90, 192), (100, 256)),
+    "queries": ((90, 40), (100, 80), (80, 96), (90, 160), (100, 192), (80, 256)),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-@pytest.mark.parametrize("d_h", [40, 80, 96, 160, 192, 256])
-@pytest.mark.parametrize("capability", [80, 90, 100])
-@pytest.mark.parametrize("name", ["keys", "queries"])
+@pytest.mark.parametrize(
+    ("name", "capability", "d_h", "dtype"),
+    [
+        *((name, *target, "bf16") for name, target in product(IN_FLOAT32, IN_16_BITS)),
+        *((name, *target, "fp32") for name, targets in IN_FLOAT32.items() for target in targets),
+    ],
+)
 def test_tiles_of_every_head_size_fit_and_keep_their_loop_clean(name, capability, d_h, dtype):
     found = profile(name, capability, d_h, dtype)
     known = KNOWN_IN_THE_LOOP.get((name, capability, d_h), 0) if dtype == "bf16" else 0
