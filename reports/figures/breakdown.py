@@ -207,5 +207,5 @@ def _dropout_note(lines: Sequence[Sequence[Breakdown]]) -> str:
     if not added:
         return ""
     # A share that rounds to nothing has no sign.
-    low, high = (f"{round(100 * share)}" for share in (min(added), max(added)))
-    return f"Dropout, off in the bars, adds {low} to {high} % of the block's time."
+    shares = sorted({round(100 * share) for share in (min(added), max(added))})
+    return f"Dropout, off in the bars, adds {' to '.join(map(str, shares))} % of the block's time."

@@ -1,4 +1,4 @@
-"""Decoding: time and GB/s against kv heads, and GB/s against T_kv under the read roofs."""
+"""Time and GB/s against kv heads, and GB/s against T_kv under the read roofs."""
 
 from __future__ import annotations
 

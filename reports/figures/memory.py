@@ -1,4 +1,4 @@
-"""Peak memory of one call against T, with fusion and without, beside the KV cache of its keys."""
+"""What a call holds at most against T, with fusion and without, beside the KV cache of its keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who wins where: the fastest implementation at each T and d_h, and by how much."""
+"""The fastest implementation at each T and d_h, and by how much."""
 
 from __future__ import annotations
 
