@@ -1,4 +1,4 @@
-"""`python -m suites resume` of a run whose files were damaged: told, or measured anew; no fault."""
+"""Going on with a run whose files were damaged, or changed: told, or measured anew; no fault."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import shutil
 import pytest
 
 from results.store import load_run
+from suites.measure.journal import RunDirectory
+from suites.session.resume import resume
 from tests import supervised_process as supervised
 
 WORDS = "fine:1 fine:2 fine:3"
@@ -61,3 +63,14 @@ def test_a_launch_that_is_no_number_is_no_launch(damaged, file, line):
     assert supervised.here(damaged, WORDS, which="resume") == 0
     assert load_run(run).counts == {"ok": 3}
     assert (run / "cells.jsonl").read_text().count('"fine"') == 3, "none twice"
+
+
+def test_a_run_that_another_process_went_on_with_since_it_was_read_is_refused(damaged):
+    run = supervised.run_folder(damaged)
+    found = resume(damaged / "store", run.name)
+    found.taken(None).close()
+    with (run / "cells.jsonl").open("a") as journal:
+        journal.write(json.dumps({**found.header["plan"][2], "launch": 1, "status": "ok"}) + "\n")
+    with pytest.raises(ValueError, match="by another process meanwhile: type this again"):
+        found.taken(None)
+    RunDirectory(run).close()

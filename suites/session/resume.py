@@ -10,7 +10,7 @@ from typing import Any
 
 from impls.interface.attention import Implementation
 from impls.interface.problem import Problem
-from suites.measure.journal import CELLS, RUNNING, row_of
+from suites.measure.journal import CELLS, RUNNING, RunDirectory, row_of
 from suites.session.plan import Planned
 from suites.session.run_on_disk import find, read_header, record_of, text_of
 from suites.session.sweep import Cell
@@ -44,6 +44,20 @@ class Resumed:
     def brought(self) -> tuple[str, ...]:
         """The kernels the run was given by a string, paths from the folder it was begun in."""
         return tuple(self._from_here(text) for text in self.header["settings"].get("brought", ()))
+
+    def taken(self, lock: int | None) -> RunDirectory:
+        """The run's directory, to go on in; `lock` as of `RunDirectory`.
+
+        Raises:
+            ValueError: another process writes this run, or did since it was read.
+            OSError: it may only be read.
+        """
+        directory = RunDirectory(self.path, lock)
+        if lock is None and resume(self.path.parent, str(self.path)).done != self.done:
+            directory.close()
+            told = f"run {self.path.name} was gone on with by another process meanwhile"
+            raise ValueError(f"{told}: type this again")
+        return directory
 
     def _from_here(self, text: str) -> str:
         place, _, function = text.rpartition(":")

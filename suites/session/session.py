@@ -100,7 +100,7 @@ class Session:
         )
         if self.resumed is not None:
             self.plan = self.resumed.plan_for(cells, key)
-            self.directory = RunDirectory(self.resumed.path, self.orders.lock)
+            self.directory = self.resumed.taken(self.orders.lock)
             self.counts = dict(self.resumed.counts)
             if self.resumed.crashed is not None:
                 self._journal_crash(self.resumed.crashed)
