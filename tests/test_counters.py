@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -178,3 +181,15 @@ def test_an_operator_of_another_library_may_do_anything():
     alone = operators_of(lambda: x @ x)
     beside = operators_of(lambda: (x @ x, torch.ops.attnbench_test.product(x)))
     assert alone.torch_flop == 2 * 8**3 and beside.torch_flop is None
+
+
+@pytest.mark.slow
+def test_counting_imports_no_compiler():
+    """It would cost every process its seconds, each launch of a comparison too."""
+    program = (
+        "import sys, torch; from suites.measure.counters import operators_of; "
+        "x = torch.ones(2, 2); print(operators_of(lambda: x @ x), 'torch._dynamo' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "Operators(operators=1, torch_flop=16) False"

@@ -79,6 +79,11 @@ class _Counting(TorchDispatchMode):
         self.n = 0
         self.flop: int | None = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: for that torch imports its compiler, seconds, and no compiled code comes here."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
