@@ -39,13 +39,9 @@ BROUGHT = ("--impl", "mylib:first,mylib:second,mylib:third", "--problem", "T=300
 
 @pytest.fixture
 def turning(tmp_path, monkeypatch):
-    """A repository of three kernels; five launches a side judge three cells, and one may fail.
-
-    1 / C(9, 4) is below 0.05 / 3: these tests ask what is told of half as long again, not how
-    seldom it is told for nothing.
-    """
+    """A repository of three kernels; seven launches a side judge three cells, and one may fail."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    turning = Turning(tmp_path, confirm=5, alpha=0.05)
+    turning = Turning(tmp_path, confirm=7)
     commit(turning, times=1.0, third="third")
     return turning
 
