@@ -17,11 +17,15 @@ FORKED = "tests.forked_python"
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def of_a_stranger():
+    """The environment of somebody who runs no tests, side by side or otherwise."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "ATTNBENCH"))}
+
+
 def day(out, *arguments, module="suites", **variables):
     """A dry day in a process of its own → its exit code, its record and its seconds."""
     command = [sys.executable, "-m", module, "gpu", "--dry", "--out", str(out), *arguments]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "ATTNBENCH"))}
-    environment |= variables
+    environment = of_a_stranger() | variables
     began = time.monotonic()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     took_s = time.monotonic() - began
@@ -71,7 +75,7 @@ def test_a_dry_day_in_short_goes_through_every_phase_though_one_of_them_raises(t
 def test_a_day_that_is_killed_in_its_sweep_leaves_four_phases_and_finished_cells(tmp_path):
     out = tmp_path / "day"
     command = [sys.executable, "-m", FORKED, "gpu", "--dry", "--minutes", "2", "--out", str(out)]
-    killed = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    killed = subprocess.Popen(command, cwd=ROOT, env=of_a_stranger(), stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 120
         while not any('"ok"' in f.read_text() for f in (out / "runs").glob("*/*/cells.jsonl")):
