@@ -135,4 +135,9 @@ def test_a_dry_day_goes_through_every_phase_and_makes_up_no_number(tmp_path):
     assert suites == {"sequence_length", "decode", "backward", "heads"}
     assert len(list((out / "report").glob("*/report.html"))) == 2
     repeats = json.loads((out / steps["bounds: repeats"]["result"]).read_text())
-    assert len(repeats["cells"]) == 12
+    # Launches that a busy moment flagged tell of no spread, though they are measured and kept.
+    assert 0 < len(repeats["cells"]) <= 12
+    (cells,) = (out / "repeats").glob("*/*/cells.jsonl")
+    lines = [json.loads(line) for line in cells.read_text().splitlines()]
+    measured = {(line["implementation"], json.dumps(line["problem"])) for line in lines}
+    assert len(measured) == 12 and {line["status"] for line in lines} == {"ok"}
