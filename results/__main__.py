@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from results.streams import take_any_sign
+from results.streams import for_a_reader, take_any_sign
 
 # isort: split
 import argparse
@@ -15,8 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from results.findings import findings
 from results.judging_arguments import ArgumentMistake, add_commands, examples, judging_command
 from results.list_printing import list_text
@@ -26,6 +24,7 @@ from results.printing import print_run
 from results.reading import SchemaError
 from results.run import Run
 from results.schema import Cell
+from results.screen import Screen
 from results.store import RunNotFound, find_run, list_runs, load_run, store_folder
 from results.summary import RunSummary
 from results.trouble import has_wrong
@@ -48,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return judging_command(options)(options, store)
         else:
             run = load_run(find_run(options.run, store))
-            _show(run, options)
+            with for_a_reader():
+                _show(run, options)
             return WRONG if has_wrong(run) else 0
     except (RunNotFound, ArgumentMistake) as error:
         print(f"results: {error}", file=sys.stderr)
@@ -67,7 +67,7 @@ def _list(store: Path, *, as_json: bool) -> None:
     if as_json:
         _print_json([_summary_record(summary) for summary in summaries])
     elif summaries:
-        print(_printable("\n".join(list_text(summaries, Console().width))))
+        print(_printable("\n".join(list_text(summaries, Screen().width))))
     else:
         print("no runs: make one with `make bench`")
 
@@ -76,7 +76,7 @@ def _show(run: Run, options: argparse.Namespace) -> None:
     if options.json:
         _print_json(run_record(run))
     else:
-        print_run(run, Console(), show_all=options.all, show_counters=options.counters)
+        print_run(run, Screen(), show_all=options.all, show_counters=options.counters)
 
 
 def run_record(run: Run) -> dict[str, Any]:

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from results.baseline import FOLDER, files, joined, machines, of_suite, read_baseline
 from results.comparable import blocking
 from results.compare import Asked, compare
 from results.more_launches import more_launches
 from results.rules import read_rules
+from results.screen import Screen
 from results.side import Side, SideMistake
 from results.side_names import read_side
 from results.spreads import read_spreads
+from results.streams import for_a_reader
 from results.verdict import BROKEN, NOT_COMPARABLE, PASS, USAGE, Comparison, exit_code
 from results.verdict_ci import github_lines, junit, open_metrics
 from results.verdict_markdown import markdown
@@ -87,7 +87,8 @@ def _without_baseline(options: argparse.Namespace, folder: Path, key: str, head:
     others = [machine for machine in machines(folder) if machine != key]
     measured = sum(bool(cell.times_s) for cell in head.cells.values())
     code = NOT_COMPARABLE if others or options.strict else PASS
-    last = f"no baseline for this machine key, {key}: {measured} cells measured, none compared"
+    last = f"no baseline for this machine key, {key}: {measured} cell"
+    last += f"{'s' * (measured != 1)} measured, none compared"
     if others:
         last = f"NOT COMPARABLE: {last}; {folder} has those of {', '.join(others)}"
     last += f". To make one: {_to_make_one(options, head)}"
@@ -110,9 +111,9 @@ def _to_make_one(options: argparse.Namespace, head: Side) -> str:
 
 
 def _two_sides(options: argparse.Namespace, store: Path) -> tuple[Side, Side]:
-    if len(options.runs) != 2:
+    if (n := len(options.runs)) != 2:
         raise SideMistake(
-            f"{len(options.runs)} sides given: name two, BASE HEAD, or type --baseline or --static"
+            f"{n} side{'s' * (n != 1)} given: name two, BASE HEAD, or type --baseline or --static"
         )
     names = (options.impl_base, options.impl_head)
     if (names[0] is None) != (names[1] is None):
@@ -152,18 +153,19 @@ def _tell(
         Path(options.markdown).write_text(markdown(found, code), encoding="utf-8")
     if options.metrics:
         Path(options.metrics).write_text(open_metrics(found), encoding="utf-8")
-    if options.json:
-        record = {"command": options.command, "exit_code": code, "conclusion": last}
-        record |= comparison_record(found, {name: one.commit for name, one in sides.items()})
-        record["cumulative"] = comparison_record(creep) if creep else None
-        _print_json(record)
-    else:
-        print_comparison(found, Console(), show_all=options.all)
-        print(last)
-    if options.github:
-        # A workflow command counts on either stream; JSON on stdout stays JSON.
-        for line in github_lines(found, code):
-            print(line, file=sys.stderr if options.json else sys.stdout)
+    with for_a_reader():
+        if options.json:
+            record = {"command": options.command, "exit_code": code, "conclusion": last}
+            record |= comparison_record(found, {name: one.commit for name, one in sides.items()})
+            record["cumulative"] = comparison_record(creep) if creep else None
+            _print_json(record)
+        else:
+            print_comparison(found, Screen(), show_all=options.all)
+            print(last)
+        if options.github:
+            # A workflow command counts on either stream; JSON on stdout stays JSON.
+            for line in github_lines(found, code):
+                print(line, file=sys.stderr if options.json else sys.stdout)
     return code
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from results.history import Event, Series, alerts, events, series_of
 from results.rules import read_rules
 from results.store import list_runs, without_parts
+from results.streams import for_a_reader
 from results.timed_runs import timed_runs
 from results.verdict_text import change_text
 
@@ -45,13 +46,15 @@ def history(options: argparse.Namespace, store: Path) -> int:
     if options.json:
         record = {"exit_code": code, "conclusion": last, "series": [*map(asdict, series)]}
         record["events"] = [_record(event, event in calling) for event in told]
-        print(json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False))
+        with for_a_reader():
+            print(json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False))
         return code
-    for event in told:
-        _print_event(event, event in calling)
-    for part in _changed_methods(series):
-        print(part)
-    print(last)
+    with for_a_reader():
+        for event in told:
+            _print_event(event, event in calling)
+        for part in _changed_methods(series):
+            print(part)
+        print(last)
     return code
 
 

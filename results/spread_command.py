@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from results.compare import matrix
 from results.own_rates import OwnRates, own_rates
 from results.plan import Plan
 from results.rules import read_rules
+from results.screen import Screen
 from results.side import Side
 from results.side_names import read_side
 from results.spreads import Spread, spreads, write_spreads
@@ -90,4 +90,4 @@ def _print_spreads(found: list[Spread]) -> None:
         numbers = (time_text(one.median_s), f"{100 * one.spread_log:.1f} %")
         seen = (change_text(one.floor), change_text(one.smallest_seen), str(one.launches))
         table.add_row(*map(Text, (one.name, *numbers, *seen)), "two peaks" * one.is_two_peaked)
-    Console().print(table)
+    Screen().print(table)

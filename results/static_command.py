@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from results.run import Run
+from results.screen import Screen
 from results.static_baseline import accepted, gated, read_baselines, write_baselines
 from results.static_gate import belongs, counts, exit_code, judge
 from results.static_printing import (
@@ -27,6 +26,7 @@ from results.static_profile import StaticProfile
 from results.static_promises import breaches
 from results.static_scope import is_of_shipped, looked_at, options_text, selection, widened
 from results.store import find_run, load_run
+from results.streams import for_a_reader
 
 FAILED, USAGE, NOT_COMPARABLE, BROKEN = 1, 2, 4, 5
 _ACCEPT = "python -m results accept --static"
@@ -66,16 +66,17 @@ def gate(options: argparse.Namespace, store: Path) -> int:
     elif not before:
         code = NOT_COMPARABLE
         last = f"NOT COMPARABLE: nothing of it was accepted in {folder}: {_ACCEPT}"
-    if options.json:
-        head = {"run": run.name, "against": against, "exit_code": code, "conclusion": last}
-        _print_json(head | {"counts": counts(judged), "judgements": record(judged)})
-        return code
-    print(f"static gate: run {run.name} ({run.state}) against {against}")
-    if len(options.runs) == 2:
-        print_differences(judged, Console())
-    else:
-        _print_lines(lines(judged))
-    print(last)
+    with for_a_reader():
+        if options.json:
+            head = {"run": run.name, "against": against, "exit_code": code, "conclusion": last}
+            _print_json(head | {"counts": counts(judged), "judgements": record(judged)})
+        else:
+            print(f"static gate: run {run.name} ({run.state}) against {against}")
+            if len(options.runs) == 2:
+                print_differences(judged, Screen())
+            else:
+                _print_lines(lines(judged))
+            print(last)
     return code
 
 

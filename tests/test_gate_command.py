@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -154,7 +156,7 @@ def test_rules_that_are_no_file_are_a_mistake_of_usage(bench):
 def test_what_was_typed_wrongly_is_told_with_what_would_do(bench):
     base = bench.write(noisy(25))
     assert bench.call("gate", base) == 2
-    assert "1 sides given: name two, BASE HEAD" in bench.err
+    assert "1 side given: name two, BASE HEAD" in bench.err
     assert bench.call("gate", "nosuch", base) == 2 and "no run" in bench.err
     assert bench.call("gate", base, base, "--impl-base", "naive") == 2
     assert bench.call("gate", f"{base},{base}", base) == 2 and "given twice" in bench.err
@@ -272,3 +274,17 @@ def test_metrics_are_told_as_open_metrics(bench):
     (ratio,) = [line for line in lines if line.startswith('attnbench_ratio{cell="chunked ')]
     assert float(ratio.rsplit(" ", 1)[1]) == pytest.approx(1.5, rel=0.02)
     assert sum(line.startswith("attnbench_time_seconds{") for line in lines) == 3
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.3, 1)])
+@pytest.mark.parametrize("form", [(), ("--json",), ("--all",)], ids=["text", "json", "all"])
+def test_a_reader_that_has_seen_enough_changes_no_verdict(bench, monkeypatch, factor, code, form):
+    """`gate … | head -1` under bash's pipefail: neither is 0 a regression nor 1 a pass."""
+    base, head = bench.write(noisy(25)), bench.write(slower(factor))
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", encoding="utf-8") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        found = bench.call("gate", base, head, *form)
+        monkeypatch.undo()
+    assert found == code
