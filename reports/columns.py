@@ -50,7 +50,10 @@ class Column:
 
 
 def columns(run: Run) -> dict[str, Column]:
-    """All columns by key, in order; every unit is chosen once, over all cells of the run."""
+    """All columns by key, in order; every unit is chosen once, over all cells of the run.
+
+    No column of ratios where none are wanted.
+    """
     cells = run.cells
     time = unit_for([cell.time_s for cell in cells], "s")
     flop = unit_for([cell.flop_per_s for cell in cells], "FLOP/s")
@@ -103,7 +106,8 @@ def columns(run: Run) -> dict[str, Column]:
         found.append(Column("repeats", "repeats", False, repeats, _REPEATS, in_markdown=True))
     if several:
         found.insert(2, first("launch", "launch", lambda c: str(c.launch)))
-    return {column.key: column for column in found}
+    left_out = set() if run.has_baseline else {"times_baseline"}
+    return {column.key: column for column in found if column.key not in left_out}
 
 
 def marks(cell: Cell) -> list[str]:
@@ -128,7 +132,7 @@ def missing_ratios(run: Run, cells: Iterable[Cell]) -> list[tuple[Cell, str]]:
 def ratio_notes(run: Run) -> list[str]:
     """One line that tells why rows without a flag have no ratio; none where all have one."""
     why = Counter(why for _, why in missing_ratios(run, run.cells))
-    if not why:
+    if not why or not run.has_baseline:
         return []
     told = "; ".join(f"{words} ({plural(n, 'row')})" for words, n in why.most_common())
     return [f"× {run.baseline} is – without a flag where {run.baseline} is {told}."]

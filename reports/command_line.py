@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 
+from reports.backend import without_backend
 from results.reading import SchemaError
 from results.run import Run
 from results.store import RunNotFound, find_run, load_run, store_folder
@@ -103,6 +104,7 @@ def complaining(command: Callable[..., int]) -> Callable[..., int]:
     """The command with its mistakes told on stderr → its exit code."""
 
     @wraps(command)
+    @without_backend()
     def told(*arguments: object) -> int:
         try:
             return command(*arguments)

@@ -13,7 +13,9 @@ from results.run import Run
 
 
 def baselines(run: Run) -> list[str]:
-    """Every implementation that the run's ratios may be set against, the run's own with them."""
+    """What the run's ratios may be set against, its own baseline with it; none where none is."""
+    if not run.has_baseline:
+        return []
     return sorted({cell.implementation for cell in run.comparable_cells} | {run.baseline})
 
 

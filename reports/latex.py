@@ -33,7 +33,7 @@ def latex_table(run: Run, cells: Sequence[Cell]) -> str:
     the ceilings. Rows in doubt bear their flags; a wrong one has no rate.
     """
     found = columns(run)
-    shown = [found[key] for key in _KEYS]
+    shown = [found[key] for key in _KEYS if key in found]
     # Rows of one problem that only these tell apart.
     apart = [found[key] for key in ("pass", "clock", "launch") if key in found]
     shown[2:2] = [column for column in apart if len({column.show(cell) for cell in cells}) > 1]

@@ -261,7 +261,7 @@
       const mark = nearest(card, event.clientX, event.clientY), part = event.target.closest("[data-of]");
       if (mark && event.pointerType === "mouse") goTo(`r${mark.dataset.row}`);
       else if (mark) light(mark);
-      else if (part && form.baseline) toggle(part.dataset.of);
+      else if (part && owners.length) toggle(part.dataset.of);
     });
     card.addEventListener("keydown", event => {
       const marks = marksOf(card), at = marks.indexOf(lit);

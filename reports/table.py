@@ -55,7 +55,6 @@ def terminal(run: Run, width: int = 80) -> str:
         if len(binds) == 1:
             parts.append(f"bound by {binds.pop()}")
         telling = {"binds": bool(binds), "repeats": any(cell.repeats for cell in cells)}
-        telling["times_baseline"] = run.has_baseline
         shown = {k: c for k, c in found.items() if telling.get(k, True)}
         lines += _wrapped(" · ".join(parts), width, indent="  ")
         lines += [*_sweep(cells, shown, width), *_footnote(run, cells, width), ""]

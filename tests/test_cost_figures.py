@@ -140,6 +140,7 @@ def test_the_command_writes_each_figure_twice(tmp_path, capsys, monkeypatch):
         for kind in ("png", "svg")
     )
     assert all((tmp_path / "out" / path).stat().st_size > 1000 for path in written)
+    assert not any("<dc:date>" in path.read_text("utf-8") for path in tmp_path.glob("out/*.svg"))
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]", '{"setting": 3}'])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from impls.interface.problem import Problem
+from reports.latex import latex_table
+from reports.markdown import markdown
 from reports.page import page
 from results.store import load_run
 from tests.fake_run import cell, write_run
@@ -43,3 +45,19 @@ def test_flags_are_explained_under_the_table_that_has_them(tmp_path):
     assert "low_n (2 rows): fewer than ten samples before the budget ended" in below
     assert "host_bound (1 row): launching took longer than the work" in below
     assert "near_floor" not in below
+
+
+def test_a_run_that_wants_no_ratios_has_no_place_for_them(tmp_path):
+    """`--baseline none`: "× naive" stood over a column of dashes where naive was never measured."""
+
+    def without(header):
+        header["settings"]["baseline"] = None
+
+    problem = Problem.parse("T=512,H=8,d_h=64")
+    records = [cell(name, problem, 0.01) for name in ("chunked", "flex")]
+    run = load_run(write_run(tmp_path, records=records, change=without))
+    for text in (page_of(run), markdown(run), latex_table(run, run.cells)):
+        assert "flex" in text and "× naive" not in text and r"$\times$" not in text
+    assert 'name="baseline"' not in page_of(run)
+    named = load_run(write_run(tmp_path / "named", records=records))
+    assert "× naive" in markdown(named) and "× naive" in page_of(named)

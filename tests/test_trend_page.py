@@ -134,6 +134,7 @@ def test_levels_are_medians_between_changes_and_the_change_lies_between_two_runs
 def test_a_panel_marks_the_change_and_a_run_beyond_its_axis(nights):
     times = stepped()
     times[4, 0] *= 9
+    times[6, 0] /= 9
     shown = machine(nights(times))
     with drawing_rules():
         figure = trend.draw(shown)
@@ -145,8 +146,10 @@ def test_a_panel_marks_the_change_and_a_run_beyond_its_axis(nights):
         naive = next(
             axes for axes in figure.axes if any("naive" in t.get_text() for t in axes.texts)
         )
-        (beyond,) = [line for line in naive.lines if line.get_marker() == "^"]
-        assert np.array_equal(beyond.get_xdata(), [4])
+        for marker, night, edge in (("^", 4, 1), ("v", 6, 0)):
+            (beyond,) = [line for line in naive.lines if line.get_marker() == marker]
+            assert np.array_equal(beyond.get_xdata(), [night]), "the triangle points to it"
+            assert beyond.get_ydata() == [naive.get_ylim()[edge]]
         assert [axes.get_ylim() for axes in figure.axes] == [first.get_ylim()] * 3
 
 
@@ -159,10 +162,11 @@ def test_a_panel_for_each_of_many_cells_and_the_rest_in_the_table(nights, called
     assert len(re.findall(r">T=\d+<", svg)) == trend.MOST_PANELS
 
 
-def test_times_by_another_method_are_not_set_against_each_other(nights, called):
-    def warmer(header):
-        header["settings"]["warmup_s"] = 0.5
+def warmer(header):
+    header["settings"]["warmup_s"] = 0.5
 
+
+def test_times_by_another_method_are_not_set_against_each_other(nights, called):
     times = stepped(1.4, since=7)
     store = nights(times[:7])
     for night in range(7, NIGHTS):
@@ -174,6 +178,20 @@ def test_times_by_another_method_are_not_set_against_each_other(nights, called):
     assert {point.part for t in machine(store).trends for point in t.points} == {1, 2}
 
 
+def test_a_method_that_comes_back_leaves_its_runs_in_their_order(tmp_path):
+    """The dashed line stood on a dot, and "now" was the last run of the other method."""
+    for night in range(7):
+        change, times = warmer if night in (2, 3, 4) else None, np.full((1, len(NAMES)), 0.02)
+        write_side(tmp_path, times, day=night + 1, commit="c", change=change)
+    shown = machine(tmp_path)
+    assert [p.column for p in shown.trends[0].points] == [*range(7)]
+    with drawing_rules():
+        figure = trend.draw(shown)
+    assert figure is not None
+    lines = [n for n in figure.axes[0].lines if np.array_equal(n.get_ydata(), [0, 1])]
+    assert [np.asarray(line.get_xdata())[0] for line in lines] == [1.5, 4.5]
+
+
 def test_cells_without_a_change_stand_by_size_and_not_by_letters(nights):
     names = [f"naive T={T},H=1,d_h=8" for T in (1024, 128, 512, 64)]
     found = machine(nights(noisy(2, 4), names)).trends
@@ -181,9 +199,10 @@ def test_cells_without_a_change_stand_by_size_and_not_by_letters(nights):
 
 
 def test_every_dot_has_its_night_and_every_panel_its_row(tmp_path, called):
-    """Also a night beyond the axis, and a name of several words."""
+    """Also nights beyond the axis, and a name of several words."""
     times = stepped()
     times[4, 0] *= 9
+    times[6, 0] /= 9
     names = ('a "b" <i>&-2', "naive", "naive")
     problems = [Problem.parse(f"T={T},H=1,d_h=8") for T in (64, 128, 256)]
     for night, row in enumerate(times):
@@ -198,8 +217,9 @@ def test_every_dot_has_its_night_and_every_panel_its_row(tmp_path, called):
     (away,) = (
         n for n, row in enumerate(rows, 1) if row and "&lt;i&gt;&amp;-2<td>B=1,T=64" in row[0]
     )
-    fifth = next(time for row, day, _, time in dots if row == str(away) and day == "05")
-    assert fifth == quantity(0.995 * times[4, 0], "s")
+    told = {day: time for row, day, _, time in dots if row == str(away)}
+    for night in (4, 6):
+        assert told[f"{night + 1:02}"] == quantity(0.995 * times[night, 0], "s")
 
 
 @pytest.mark.slow

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from reports.backend import without_backend
+
 USAGE = 2
 _EXAMPLES = """\
 examples:
@@ -18,6 +20,7 @@ exit codes: 0 drawn, 2 usage, or no comparison in the file
 """
 
 
+@without_backend()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write each figure as PNG and SVG, paths to stdout → 0, or 2 for no comparison."""
     options = _parser().parse_args(arguments)
@@ -40,9 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if figure is None:
                 print(f"reports.cost: no {name}: no device's rates are known", file=sys.stderr)
                 continue
-            for kind in ("png", "svg"):
+            for kind, told in (("png", {"Software": "attnbench"}), ("svg", {"Date": None})):
                 path = options.out / f"cost-{name.replace('_', '-')}.{kind}"
-                figure.savefig(path, dpi=PNG_DPI)
+                figure.savefig(path, dpi=PNG_DPI, metadata=told)
                 print(path)
             figure.clear()
     return 0

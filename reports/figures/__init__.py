@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import os
 import pkgutil
 import re
 import warnings
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from reports.backend import without_backend
 from reports.style import RULES
 from results.run import Run
 
@@ -22,18 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@contextmanager
-def _without_backend() -> Iterator[None]:
-    """Import matplotlib as if MPLBACKEND were not set: an unknown one would break the import."""
-    backend = os.environ.pop("MPLBACKEND", None)
-    try:
-        yield
-    finally:
-        if backend is not None:
-            os.environ["MPLBACKEND"] = backend
-
-
-with _without_backend():
+with without_backend():
     import matplotlib
 
 PNG_DPI = 160

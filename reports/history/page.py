@@ -199,7 +199,7 @@ def _told(drawn: Drawn, machine: Machine) -> Drawn:
 
     name = drawn.name
     svg = re.sub(
-        rf'<g id="{name}-(within|beyond)-(\d+)">(.*?</g>)\s*</g>',
+        rf'<g id="{name}-(within|above|below)-(\d+)">(.*?</g>)\s*</g>',
         of_row,
         drawn.svg,
         flags=re.DOTALL,

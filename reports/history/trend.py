@@ -76,14 +76,15 @@ def draw(machine: Machine) -> Figure | None:
 def dots(machine: Machine) -> dict[str, list[Point]]:
     """The runs of each drawn panel by the id of their dots, in the order of drawing.
 
-    `within-3` are those of the third panel that lie within its axes, `beyond-3` the others.
+    `within-3` are those of the third panel that lie within its axes; the others are of `above-3`
+    or of `below-3`.
     """
     shown = machine.trends[:MOST_PANELS]
     limits = _limits(shown)
     found: dict[str, list[Point]] = {}
     for number, trend in enumerate(shown, start=1):
         for point, height in _with_dots(trend):
-            where = "within" if limits[0] <= height <= limits[1] else "beyond"
+            where = "above" if height > limits[1] else "below" if height < limits[0] else "within"
             found.setdefault(f"{where}-{number}", []).append(point)
     return found
 
@@ -138,9 +139,9 @@ def _draw_panel(
     inside = (y >= low) & (y <= high)
     within = axes.plot(x[inside], y[inside], "o", color=GREY, markersize=2.6, alpha=0.75)
     within[0].set_gid(f"within-{number}")
-    edge = np.clip(y[~inside], low, high)
-    beyond = axes.plot(x[~inside], edge, "^", color=GREY, markersize=4, clip_on=False)
-    beyond[0].set_gid(f"beyond-{number}")
+    for where, own, edge, marker in (("above", y > high, high, "^"), ("below", y < low, low, "v")):
+        beyond = axes.plot(x[own], np.full(own.sum(), edge), marker, color=GREY, markersize=4)
+        beyond[0].set(clip_on=False, gid=f"{where}-{number}")
     for part, start_s in first_s.items():
         own = [p for p in trend.points if p.part == part]
         steps = np.log([p.level_s / start_s for p in own])

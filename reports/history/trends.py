@@ -162,6 +162,9 @@ def _trend(
                     *(new.run, new.utc, old.commit, new.commit),
                 )
             )
+    # A method may come back: its runs are then among those of the other.
+    points.sort(key=lambda point: point.column)
+    found.sort(key=lambda change: change.column)
     return Trend(parts[0].name, cell, tuple(points), tuple(found))
 
 
