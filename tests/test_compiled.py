@@ -66,6 +66,7 @@ def test_prepared_forward_is_compiled_and_ran_what_it_declares(implementation):
     assert not any("scaled_dot_product" in key for key in keys)
 
 
+@pytest.mark.slow
 def test_flex_masks_caps_and_zeroes_a_dead_row():
     q, k, v = problem_qkv(Problem.parse("B=2,T_q=6,T_kv=11,H=2,d_h=8,d_v=5"))
     mask = torch.rand(2, 1, 6, 11, generator=torch.Generator().manual_seed(1)) > 0.4
@@ -75,6 +76,7 @@ def test_flex_masks_caps_and_zeroes_a_dead_row():
     assert (out[0, :, 2] == 0).all()
 
 
+@pytest.mark.slow
 def test_compiled_naive_differentiates_a_causal_problem_with_dead_rows():
     q, k, v = (t.requires_grad_() for t in problem_qkv(Problem.parse("T_q=7,T_kv=4,H=2,d_h=5,B=1")))
     expected = reference(q, k, v, causal=True)

@@ -119,6 +119,7 @@ def test_threads_recorded_are_those_of_the_run_time(children):
     assert children["1"]["threads"] == 1
 
 
+@pytest.mark.slow
 def test_threads_that_are_no_number_are_warned_about(children):
     warnings = {given: child["environment"]["warnings"] for given, child in children.items()}
     assert warnings["1"] == []
