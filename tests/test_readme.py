@@ -11,6 +11,7 @@ import torch
 
 from impls.interface.brought import bring
 from impls.naive import forward
+from results.schema import FLAGS
 from suites.session import options
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,6 +42,12 @@ def test_files_linked_from_the_documents_exist():
         text = (ROOT / document).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
             assert (ROOT / target).is_file(), f"{document} links to {target}"
+
+
+def test_every_flag_of_a_row_is_explained():
+    page = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE)) == set(FLAGS)
+    assert [flag for flag in FLAGS if f"`{flag}`" not in README] == []
 
 
 def test_make_targets_named_in_the_documents_exist():
