@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from results.streams import take_any_sign
+from impls.interface.streams import take_any_sign
 
 # isort: split
 import argparse

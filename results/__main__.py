@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from results.streams import for_a_reader, take_any_sign
+from impls.interface.streams import for_a_reader, take_any_sign
 
 # isort: split
 import argparse

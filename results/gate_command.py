@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from impls.interface.streams import for_a_reader
 from results.baseline import FOLDER, files, joined, machines, of_suite, read_baseline
 from results.comparable import blocking
 from results.compare import Asked, compare
@@ -18,7 +19,6 @@ from results.screen import Screen
 from results.side import Side, SideMistake
 from results.side_names import read_side
 from results.spreads import read_spreads
-from results.streams import for_a_reader
 from results.verdict import BROKEN, NOT_COMPARABLE, PASS, USAGE, Comparison, exit_code
 from results.verdict_ci import github_lines, junit, open_metrics
 from results.verdict_markdown import markdown

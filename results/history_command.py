@@ -10,10 +10,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from impls.interface.streams import for_a_reader
 from results.history import Event, Series, alerts, events, series_of
 from results.rules import read_rules
 from results.store import list_runs, without_parts
-from results.streams import for_a_reader
 from results.timed_runs import timed_runs
 from results.verdict_text import change_text
 

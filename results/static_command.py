@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from impls.interface.streams import for_a_reader
 from results.run import Run
 from results.screen import Screen
 from results.static_baseline import accepted, gated, read_baselines, write_baselines
@@ -26,7 +27,6 @@ from results.static_profile import StaticProfile
 from results.static_promises import breaches
 from results.static_scope import is_of_shipped, looked_at, options_text, selection, widened
 from results.store import find_run, load_run
-from results.streams import for_a_reader
 
 FAILED, USAGE, NOT_COMPARABLE, BROKEN = 1, 2, 4, 5
 _ACCEPT = "python -m results accept --static"

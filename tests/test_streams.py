@@ -11,26 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from impls.interface import streams as of_impls
-from results import streams as of_results
+from impls.interface.streams import end, take_any_sign
 from tests.suite_process import run_suites
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("module", [of_impls, of_results], ids=["impls", "results"])
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
-def test_a_sign_that_an_encoding_lacks_is_a_question_mark(module, encoding, monkeypatch):
+def test_a_sign_that_an_encoding_lacks_is_a_question_mark(encoding, monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    module.take_any_sign()
+    take_any_sign()
     print("T_q ≠ T_kv", flush=True)
     assert written.getvalue() == b"T_q ? T_kv\n"
 
 
-@pytest.mark.parametrize("module", [of_impls, of_results], ids=["impls", "results"])
-def test_a_stream_that_does_not_know_where_it_stands_is_left_as_it_is(module, monkeypatch):
+def test_a_stream_that_does_not_know_where_it_stands_is_left_as_it_is(monkeypatch):
     class Inherited(io.TextIOWrapper):
         def reconfigure(self, **_):
             raise OSError(29, "Illegal seek")
@@ -38,7 +35,7 @@ def test_a_stream_that_does_not_know_where_it_stands_is_left_as_it_is(module, mo
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", Inherited(written, encoding="utf-8"))
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    module.take_any_sign()
+    take_any_sign()
     print("≠", flush=True)
     assert written.getvalue() == "≠\n".encode()
 
@@ -88,7 +85,7 @@ def test_what_went_wrong_is_a_traceback_still(capsys):
     try:
         raise ValueError("a fault of ours")
     except ValueError as error:
-        of_results.end(ValueError, error, error.__traceback__)
+        end(ValueError, error, error.__traceback__)
     assert "Traceback" in (told := capsys.readouterr().err) and "a fault of ours" in told
 
 

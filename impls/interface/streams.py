@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
+from collections.abc import Iterator
 from types import TracebackType
 
 
@@ -29,3 +31,14 @@ def take_any_sign() -> None:
             # It asks where the stream stands, which one that a process inherited may not know.
             with contextlib.suppress(OSError):
                 stream.reconfigure(errors="replace")
+
+
+@contextlib.contextmanager
+def for_a_reader() -> Iterator[None]:
+    """Let what is printed find no reader, as under `| head`: a verdict stays what it is."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter's last flush must not complain of it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
