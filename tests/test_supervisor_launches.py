@@ -92,6 +92,20 @@ def test_an_older_revision_says_what_it_cannot_be_asked(tmp_path):
     assert done.returncode == 1 and done.stderr.strip().endswith("asked for of_tomorrow")
 
 
+def test_a_child_collects_garbage_from_the_first_cell_on_and_nothing_of_what_it_imported():
+    program = """
+import gc
+from suites.supervisor import plugin
+told = [gc.isenabled()]
+plugin.pytest_collection_finish()
+print(*told, gc.isenabled(), gc.get_freeze_count() > 1000)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True", "True"]
+
+
 @pytest.mark.slow
 def test_real_children_keep_the_order_and_look_once(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)

@@ -14,7 +14,7 @@ from suites.ab import command
 ROOT = Path(__file__).resolve().parents[1]
 CHILD = (str(ROOT / "tests" / "fake_turns.py"),)
 # Six launches a side of everything tell of three cells: 1 / C(12, 6) is below 0.01 / 3.
-RULES = "[plan]\nscreen = {screen}\nconfirm = {confirm}\n"
+RULES = "[plan]\nscreen = {screen}\nconfirm = {confirm}\n{more}"
 PROGRAM = """
 import sys
 from suites.ab import command
@@ -25,10 +25,12 @@ sys.exit(command.ab(sys.argv[2:], (sys.argv[1],)))
 class Turning:
     """A repository at `repo`, a store beside it, and what a comparison in them left."""
 
-    def __init__(self, folder: Path, *, screen: int = 0, confirm: int = 6) -> None:
+    def __init__(self, folder: Path, *, screen: int = 0, confirm: int = 6, more: str = "") -> None:
+        """`more` are further lines of the rules, of the plan first."""
         self.repo, self.store, self.rules = folder / "repo", folder / "runs", folder / "rules.toml"
         self.repo.mkdir()
-        self.rules.write_text(RULES.format(screen=screen, confirm=confirm), encoding="utf-8")
+        rules = RULES.format(screen=screen, confirm=confirm, more=more)
+        self.rules.write_text(rules, encoding="utf-8")
         self.git("init", "-q", "-b", "main")
 
     def git(self, *arguments: str) -> str:

@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTEST = (sys.executable, "-m", "pytest", "-p", "suites.supervisor.plugin", "-s")
-"""Nothing is captured: what a kernel prints before it crashes would be lost with it."""
+_PLUGINS = ("-p", "suites.supervisor.plugin", "-p", "no:hypothesispytest")
+PYTEST = (sys.executable, "-m", "pytest", *_PLUGINS, "-s")
+"""Nothing is captured: what a kernel prints before it crashes would be lost with it.
+
+Nor is hypothesis imported, which its plugin does at the end of every session.
+"""
 COMPILE_LIMIT_S = 120.0
 """What `--compile-limit` allows a first call, which the child itself watches."""
 QUIET_LIMIT_S = 600.0
