@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pytest_benchmark.logger import PytestBenchmarkWarning
 
@@ -140,6 +142,7 @@ def test_a_wrong_kernel_keeps_its_time_is_marked_and_fails(wrong: Measured):
     assert wrong.code == 1 and cell["status"] == "wrong"
     assert cell["timing"]["median_s"] > 0 and not cell["check"]["ok"]
     assert "launch-1.json" not in [p.name for p in wrong.folder.iterdir()]
+    assert re.search(r"^FAILED \S*bench_given.py::bench_given\[kernel_", wrong.output, re.MULTILINE)
 
 
 def test_a_kernel_that_turns_wrong_while_timed_is_caught_after(wrong: Measured):

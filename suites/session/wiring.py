@@ -109,7 +109,7 @@ def conclude(
 
 
 def status_of(report: pytest.TestReport, config: pytest.Config) -> tuple[str, str, str] | None:
-    """Show the cell that was closed last, and give pytest a status without a letter.
+    """Show the cell that was closed last, and give pytest a word without a letter.
 
     None outside measuring, and with -v, where pytest tells every test itself.
     """
@@ -120,7 +120,7 @@ def status_of(report: pytest.TestReport, config: pytest.Config) -> tuple[str, st
         config.stash[_PROGRESS].show(running.last)
     if report.when != "call" and report.passed:
         return "", "", ""
-    return report.outcome, "", ""
+    return report.outcome, "", report.outcome.upper()
 
 
 def finished_run(config: pytest.Config) -> Path | None:
