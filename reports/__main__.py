@@ -154,6 +154,7 @@ def write_report(run: Run, out: Path, tell: Callable[[str], None]) -> dict[str, 
         "files": [str(out / name) for name in names],
         "findings": [finding.sentence for finding in findings(run)],
         "counts": dict(status_counts(run)),
+        "notes": list(run.notes),
         "next": next_steps(run),
     }
 
@@ -162,6 +163,8 @@ def _print(record: dict[str, Any]) -> None:
     counts = ", ".join(f"{n} {status}" for status, n in record["counts"].items() if n)
     print(f"run {record['run']}, {record['state']}: {counts or 'no cells'}")
     names = [Path(file).name for file in record["files"][1:]]
+    for note in record["notes"]:
+        print(_hanging("note    ", f"{note}."))
     print(f"report  {record['page']}")
     print(_hanging("beside  ", ", ".join(names)))
     for sentence in record["findings"][:3]:

@@ -25,6 +25,7 @@ def markdown(run: Run, figures: Sequence[tuple[str, str]] = ()) -> str:
     """
     header = run.header
     head = [f"# Run {run.name}", "", f"`{header.command or 'command unknown'}`, {run.state}.", ""]
+    head += [part for note in run.notes for part in (f"Note: {_escaped(note)}.", "")]
     if doubt := ceiling_doubt(run):
         head += [f"**Mind: {_escaped(doubt)}.**", ""]
     told = [f"- {_escaped(finding.sentence)}" for finding in findings(run)]

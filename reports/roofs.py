@@ -54,14 +54,16 @@ def roofs_of(run: Run, facet: Facet) -> Roofs:
         return Roofs(notes=("No ceilings were measured in this run.",))
     gemm = ceilings.gemm.get(facet.dtype)
     slopes = {name: level.bound_bytes_per_s for name, level in ceilings.bandwidth.items()}
-    if gemm is None:
+    # A rate of nothing is no roof: nobody reached it, and a logarithm has no place for it.
+    slopes = {name: rate for name, rate in slopes.items() if rate > 0}
+    if gemm is None or gemm.bound_flop_per_s <= 0:
         name = DTYPE_NAMES.get(facet.dtype, facet.dtype)
         return Roofs(notes=(f"No {name} compute ceiling was measured in this run.",))
     peak = gemm.bound_flop_per_s
     lines = [Roof("bound", _measured(gemm.provider, peak), _level(peak, slopes))]
     for provider, rate in gemm.providers.items():
         value = rate.spaced_flop_per_s or rate.flop_per_s
-        if provider != gemm.provider:
+        if provider != gemm.provider and value > 0:
             lines.append(
                 Roof("provider", f"{provider} {quantity(value, 'FLOP/s')}", _level(value, slopes))
             )
@@ -97,7 +99,7 @@ def _exp_lines(
 ) -> tuple[list[Roof], list[str]]:
     """4·d_h·R useful FLOP/s for each head size; one far above the roof becomes a note."""
     rate = ceilings.exp.get(facet.dtype)
-    if rate is None:
+    if rate is None or rate.exp_per_s <= 0:
         return [], []
     lines: list[Roof] = []
     far: list[str] = []
@@ -118,10 +120,10 @@ def _datasheet(sheet: Datasheet | None, dtype: str) -> list[Roof]:
     if sheet is None or dtype not in _SHEET_FIELDS:
         return []
     peak: float | None = getattr(sheet, f"{_SHEET_FIELDS[dtype]}_flop_per_s")
-    if peak is None:
+    if not peak:
         return []
     label = f"datasheet {quantity(peak, 'FLOP/s')}"
-    if sheet.bytes_per_s is None:
+    if not sheet.bytes_per_s:
         return [Roof("datasheet", label, ((_NEAR, _FAR), (peak, peak)))]
     ridge = peak / sheet.bytes_per_s
     label += f", {quantity(sheet.bytes_per_s, 'B/s')}"

@@ -101,6 +101,21 @@ def test_a_run_without_ceilings_still_draws_its_points(run_of):
     assert marks(rendered(latency, run).svg) == len(run.cells)
 
 
+def test_a_rate_of_nothing_is_no_roof(run_of):
+    def idle(header):
+        header["ceilings"]["bandwidth"]["dram"]["bytes_per_s"] = 0.0
+        header["ceilings"]["exp"]["float32"]["exp_per_s"] = 0.0
+
+    def no_product(header):
+        header["ceilings"]["gemm"]["float32"]["flop_per_s"] = 0.0
+
+    records = sweep(names=("naive",), lengths=(512, 1024))
+    said = " ".join(texts(drawn(roofline, run_of(records, change=idle))))
+    assert "LLC 100 GB/s" in said and "DRAM" not in said and "exp, d_h" not in said
+    said = " ".join(texts(drawn(roofline, run_of(records, change=no_product))))
+    assert "No fp32 compute ceiling was measured in this run." in said
+
+
 def test_without_a_bound_its_strip_says_so_and_nothing_is_said_to_be_shaded(run_of):
     def bare(header):
         header["ceilings"] = None

@@ -69,7 +69,7 @@ def test_a_mark_stands_at_the_time_of_one_token_and_says_its_length(run_of):
 def test_the_bound_is_a_tick_and_its_share_is_written(run_of):
     (record,) = [bar("a MHA, prefill core, T 128", 0.01)]
     bound_s = record["bound"]["time_s"]
-    (axes, _) = drawn(models, run_of([record])).axes
+    (axes,) = drawn(models, run_of([record])).axes
     (tick,) = (n for n in axes.lines if (n.get_gid() or "").startswith("bound"))
     assert np.asarray(tick.get_xdata()).tolist() == pytest.approx([bound_s / 128] * 2)
     assert f"{100 * bound_s / 0.01:.0f} %" in words(axes)
@@ -77,7 +77,7 @@ def test_the_bound_is_a_tick_and_its_share_is_written(run_of):
 
 def test_a_batch_counts_all_its_tokens(run_of):
     wide = PROMPT.with_(B=4)
-    (axes, _) = drawn(models, run_of([bar("a MHA, prefill core, T 128", 0.08, problem=wide)])).axes
+    (axes,) = drawn(models, run_of([bar("a MHA, prefill core, T 128", 0.08, problem=wide)])).axes
     assert [end for _, end, _ in bars(axes)] == pytest.approx([0.08 / 512])
 
 
@@ -103,11 +103,11 @@ def test_the_fastest_that_is_in_no_doubt_is_shown(run_of):
     label = "a MHA, decode core, T 4096"
     records = [bar(label, 0.03, "slow"), bar(label, 0.02, "good")]
     records.append(bar(label, 0.01, "ghost", flags=["contended"]))
-    axes = drawn(models, run_of(records)).axes[1]
+    (axes,) = drawn(models, run_of(records)).axes
     ((_, end, face),) = bars(axes)
     assert end == pytest.approx(0.02) and face[:3] != (1.0, 1.0, 1.0)
     alone = drawn(models, run_of([bar(label, 0.01, "ghost", flags=["contended"])]))
-    ((_, _, face),) = bars(alone.axes[1])
+    ((_, _, face),) = bars(alone.axes[0])
     assert face[:3] == (1.0, 1.0, 1.0)
     assert "Hollow: flagged, left out of every ratio (1)." in "\n".join(texts(alone))
 
@@ -136,9 +136,17 @@ def test_rows_are_in_the_order_of_the_prompts_and_models_without_one_follow(run_
     ]
 
 
+@pytest.mark.parametrize(("phase", "title"), models.PHASES.items())
+def test_a_phase_that_was_not_asked_for_has_no_panel(run_of, phase, title):
+    (axes,) = drawn(models, run_of([bar(f"a-7b MHA, {phase} core, T 8")])).axes
+    assert axes.get_title(loc="left") == title and "a-7b" in words(axes)
+
+
 @pytest.mark.parametrize("count", [1, 5, 30])
 def test_words_do_not_run_into_one_another(run_of, count):
+    """Also where the name of an implementation is longer than any of ours."""
     records = [r for n in range(count) for r in full(f"quite-a-long-name-{n} GQA-8 window 4096")]
+    records[0] |= {"implementation": "attention_of_a_library_with_a_long_name_for_hopper"}
     figure = drawn(models, run_of(records))
     figure.canvas.draw()
     width, height = figure.bbox.width, figure.bbox.height
@@ -146,6 +154,8 @@ def test_words_do_not_run_into_one_another(run_of, count):
     boxes += [t.get_window_extent() for axes in figure.axes for t in axes.get_xticklabels()]
     boxes += [t.get_window_extent() for t in figure.texts]
     assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
+    prefill, decode = figure.axes
+    assert all(t.get_window_extent().x1 < decode.bbox.x0 for t in prefill.texts)
     for one, other in itertools.combinations(boxes, 2):
         apart = (
             one.x1 <= other.x0 + 1

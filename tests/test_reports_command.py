@@ -56,6 +56,18 @@ def test_the_newest_run_is_written_and_its_paths_are_printed(call, tmp_path, cap
     assert "chunked is the fastest of 2" in said
 
 
+def test_rows_that_cannot_be_are_named_and_not_lost_in_silence(call, tmp_path, capsys):
+    """I01: times below zero; the page told of them, the terminal and the comment did not."""
+    record = cell("naive", P, 0.01)
+    record["timing"]["min_s"] = -1.0
+    write_run(tmp_path / "runs", records=[record])
+    assert call() == 5
+    why = "left out: cells.jsonl line 1, field timing.min_s: expected the seconds of a call, got -1"
+    assert why in " ".join(capsys.readouterr().out.split())
+    (file,) = tmp_path.glob("out/*/report.md")
+    assert f"Note: {why}." in file.read_text("utf-8").replace("\\", "")
+
+
 def test_a_summary_follows_what_other_steps_wrote(call, tmp_path, monkeypatch, capsys):
     write_run(tmp_path / "runs", records=SMALL)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 
@@ -67,6 +68,25 @@ def test_a_bar_goes_from_no_overlap_to_overlap_and_names_what_limits(run):
         assert (low, high) == pytest.approx((bound.no_overlap_percent, bound.overlap_percent))
     said = texts(drawn(static, run))
     assert said.count("mma") == 3 and said.count("mufu") == 3 and said.count("dram") == 1
+
+
+def test_words_stand_clear_of_figures_and_of_panels(tmp_path):
+    """A bar from edge to edge wrote its word into the registers; a long kernel's name was cut."""
+    bounds = ((5, 99), (5, 40), (29, 100), (27, 73))
+    records = [
+        profile(kernel=name, arch=arch, d_h=d_h, bound__limited_by="shuffle",
+                bound__no_overlap_percent=low, bound__overlap_percent=high)
+        for name in ("triton_flash_forward", "forward_of_somebody_with_a_very_long_name_indeed")
+        for arch in ("sm_80", "sm_90")
+        for d_h, (low, high) in enumerate(bounds, start=16)
+    ]  # fmt: skip
+    figure = drawn(static, load_run(write_static_run(tmp_path, records)))
+    figure.canvas.draw()
+    labels, *panels = figure.axes
+    boxes = [t.get_window_extent() for axes in figure.axes for t in axes.texts if t.get_text()]
+    for one, other in itertools.combinations(boxes, 2):
+        assert not one.overlaps(other), (one, other)
+    assert all(t.get_window_extent().x1 < panels[0].bbox.x0 for t in labels.texts)
 
 
 def test_registers_spills_broken_promises_and_refusals_are_marks(run):

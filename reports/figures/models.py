@@ -35,7 +35,7 @@ PHASES = {"prefill": "prefill, a whole prompt", "decode": "decode, one token wit
 PARTS = {"layer": ("#0072B2", "#0072B2"), "core": ("#E69F00", "#946500")}
 _MARKERS = {"layer": "s", "core": "o"}
 
-BARS, WORDS = 2.6, 3.9  # inches
+BARS, WORDS = 2.6, 3.9  # inches; more of words where a name is long
 ROW, HEAD, FOOT = 0.42, 0.62, 0.62
 # Where each column of words stands, in widths of a panel from its left edge.
 _COLUMNS = {"time": 1 + 0.62 / BARS, "share": 1 + 1.2 / BARS, "length": 1 + 1.32 / BARS}
@@ -69,7 +69,11 @@ def draw(run: Run) -> Figure | None:
     if not bars:
         return None
     names_in = 0.45 + max(_length_in(*name.split(" ", 1)) for name in rows)
-    width = names_in + len(PHASES) * (BARS + WORDS)
+    # A run of decode steps alone has no panel of prompts.
+    asked = {bar.label.phase for row in rows.values() for bar in row.values()}
+    phases = {phase: words for phase, words in PHASES.items() if phase in asked}
+    words_in = max(WORDS, 1.5 + 0.068 * max(len(_length_text(b, b.point)) for b in bars if b.point))
+    width = names_in + len(phases) * (BARS + words_in)
     title = title_line(TITLE, run, found, [])
     notes = [*_notes(bars), undrawn_note([u for u in undrawn if u.suite == SUITE])]
     body = ROW * len(rows)
@@ -79,8 +83,8 @@ def draw(run: Run) -> Figure | None:
     bottom = FOOT + footnote_height(notes, width)
     times = [t / b.tokens for b in bars if b.point for t in (b.point.time_s, b.point.bound_s) if t]
     limits = (min(times) / 1.5, max(times) * 1.5)
-    for number, (phase, words) in enumerate(PHASES.items()):
-        axes = panel(figure, names_in + number * (BARS + WORDS), bottom, BARS, body)
+    for number, (phase, words) in enumerate(phases.items()):
+        axes = panel(figure, names_in + number * (BARS + words_in), bottom, BARS, body)
         # A token of a prompt takes a hundredth of one that is decoded: a unit for each column.
         here = [b for b in bars if b.label.phase == phase]
         unit = unit_for([b.point.time_s / b.tokens for b in here if b.point], "s")
@@ -165,15 +169,20 @@ def _draw_bar(axes: Axes, bar: Bar, point: Point, part: str, y: float, unit: Uni
     mark = axes.plot([time_s], [y], marker=_MARKERS[part], color=colour, markersize=6)
     mark[0].set(zorder=4, gid=point.mark, markerfacecolor="white" if point.flags else colour)
     share = "–" if point.share is None else f"{100 * point.share:.0f} %"
+    _write(axes, _COLUMNS["time"], y, unit.show(time_s), ha="right", color=ink, gid=label)
+    bold = {"fontweight": "bold", "gid": label}
+    _write(axes, _COLUMNS["share"], y, share, ha="right", color=ink, **bold)
+    _write(axes, _COLUMNS["length"], y, _length_text(bar, point), color=GREY, gid=label)
+
+
+def _length_text(bar: Bar, point: Point) -> str:
+    """ "T 128 of 4k, 1/8 of heads, naive": what was computed of the model, and by whom."""
     length = f"T {count_name(bar.label.T)}"
     if bar.label.own_T != bar.label.T:
         length += f" of {count_name(bar.label.own_T)}"
     if bar.label.ranks > 1:
         length += f", 1/{bar.label.ranks} of heads"
-    _write(axes, _COLUMNS["time"], y, unit.show(time_s), ha="right", color=ink, gid=label)
-    bold = {"fontweight": "bold", "gid": label}
-    _write(axes, _COLUMNS["share"], y, share, ha="right", color=ink, **bold)
-    _write(axes, _COLUMNS["length"], y, f"{length}, {point.implementation}", color=GREY, gid=label)
+    return f"{length}, {point.implementation}"
 
 
 def _head_columns(axes: Axes, unit: Unit) -> None:

@@ -35,6 +35,7 @@ TITLE = "Static profile"
 MOST_ROWS = 48
 # Inches.
 LABELS, BAR, FIGURES, GAP, ROW, HEAD, FOOT = 2.6, 2.2, 1.15, 0.22, 0.27, 0.52, 0.5
+_WORD = 28  # % of a panel that the longest word takes, "shuffle"
 RED = "#B3261E"
 # Okabe and Ito's colours again, one for each pipe; the second is dark enough for letters.
 _PIPES = {
@@ -74,7 +75,8 @@ def draw(run: Run) -> Figure | None:
         return None
     archs = arch_order(arch for row in rows for arch in row.profiles)
     lines = _lines(rows)
-    width = LABELS + len(archs) * (BAR + FIGURES + GAP)
+    labels_in = _labels_in(rows)
+    width = labels_in + len(archs) * (BAR + FIGURES + GAP)
     dtypes = sorted({p.dtype for p in run.profiles if p.dtype})
     by = compilers_text(run.profiles).replace(", ptxas", " · ptxas")
     title = " · ".join(["Kernels as compiled, not run", *dtypes, by])
@@ -84,9 +86,9 @@ def draw(run: Run) -> Figure | None:
     figure = new_figure(width, head + HEAD + body + FOOT + foot)
     heading(figure, title)
     bottom = foot + FOOT
-    _draw_labels(panel(figure, 0, bottom, LABELS, body), lines)
+    _draw_labels(panel(figure, 0, bottom, labels_in, body), lines, labels_in)
     for i, arch in enumerate(archs):
-        left = LABELS + i * (BAR + FIGURES + GAP)
+        left = labels_in + i * (BAR + FIGURES + GAP)
         axes = panel(figure, left, bottom, BAR, body)
         _draw_panel(axes, arch, lines)
     footnote(figure, told)
@@ -138,15 +140,21 @@ def _lines(rows: Sequence[Row]) -> list[Row | str]:
     return lines
 
 
-def _draw_labels(axes: Axes, lines: Sequence[Row | str]) -> None:
+def _labels_in(rows: Sequence[Row]) -> float:
+    """Inches that the longest of the kernels' names and of the rows' labels takes."""
+    names = max(0.092 * len(row.kernel) for row in rows)
+    return max(LABELS, 0.24 + names, 0.24 + max(0.084 * len(row.label) for row in rows))
+
+
+def _draw_labels(axes: Axes, lines: Sequence[Row | str], labels_in: float) -> None:
     axes.set_axis_off()
-    axes.set_xlim(0, LABELS)
+    axes.set_xlim(0, labels_in)
     axes.set_ylim(len(lines), 0)
     for y, line in enumerate(lines):
         if isinstance(line, str):
             axes.text(0.12, y + 0.55, line, fontsize=9.5, fontweight="bold", va="center")
         else:
-            axes.text(LABELS - 0.12, y + 0.5, line.label, fontsize=9, ha="right", va="center")
+            axes.text(labels_in - 0.12, y + 0.5, line.label, fontsize=9, ha="right", va="center")
 
 
 def _draw_panel(axes: Axes, arch: str, lines: Sequence[Row | str]) -> None:
@@ -184,11 +192,14 @@ def _draw_row(axes: Axes, y: float, profile: StaticProfile | None) -> None:
         axes.barh(y, low, height=0.1, color=REST, zorder=2)
         bars = axes.barh(y, high - low, left=low, height=0.56, color=colour, zorder=3)
         bars[0].set_gid(f"point-{profile.cell}-static")
-        is_left = low > 28
-        x, side = (low - 2, "right") if is_left else (high + 2, "left")
-        word = bound.limited_by
+        # Beside the bar, or upon it where it reaches from one edge to the other.
+        x, side = (low + high) / 2, "center"
+        if low > _WORD:
+            x, side = low - 2, "right"
+        elif high < 100 - _WORD:
+            x, side = high + 2, "left"
         axes.text(
-            x, y, word, fontsize=8, color=ink, ha=side, va="center", zorder=4,
+            x, y, bound.limited_by, fontsize=8, color=ink, ha=side, va="center", zorder=4,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
         )  # fmt: skip
     else:
