@@ -11,10 +11,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from results.inference import Floats
+if TYPE_CHECKING:
+    # Importing it takes as long as reading a thousand runs: it has scipy behind it.
+    from results.inference import Floats
 
 CONFIRMING_NIGHTS = 2
 # The step that is named, and what a change must save of the cost, in ln n robust deviations: the
@@ -82,7 +85,8 @@ def _segments(values: Floats, least: int, penalty: float) -> list[int]:
         costs += distances[-1]
         new = totals[end - least] + penalty + sum(distances)
         is_new = new < costs
-        costs[is_new], starts[is_new] = new[is_new], end - least
+        np.copyto(costs, new, where=is_new)
+        np.copyto(starts, end - least, where=is_new)
         best = int(costs.argmin())
         totals[end], begins[end] = costs[best], starts[best]
         del distances[0]

@@ -13,6 +13,8 @@ from results.static_profile import StaticProfile, is_static, read_static
 
 # Of a whole journal that cannot be read, the first lines tell why.
 _NOTED = 3
+# What stands for bytes that are no UTF-8; suites write journals in ASCII.
+_NO_TEXT = "\ufffd"
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ def read_journal(file: Path) -> Journal:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
+        if _NO_TEXT in line:
+            notes.append(f"line {number} of {file.name} is not all UTF-8: {_NO_TEXT} stands for it")
         place = Place(file.name, number)
         try:
             value = parse_strict(line, place)

@@ -21,6 +21,8 @@ _ROW = ("cell", "launch", "suite", "series")
 _PLANNED = ("cell", "suite", "series")
 # How far up its sizes a sweep goes: a matter of taste between runs, not between its own shards.
 _OF_A_SWEEP = ("budget", "seconds")
+# Of the shards that are not there so many are named.
+_TOLD = 10
 _OF_A_PART = ("run", "created_utc", "finished_utc", "shard", "command", "ceilings")
 
 
@@ -66,10 +68,11 @@ def merge(
     first = _first_launches(runs) if are_launches else [1] * len(runs)
     records, repeated = _rows(runs, first)
     into.parent.mkdir(parents=True, exist_ok=True)
-    # One level deeper than runs lie: a list of them never sees half of one.
+    # Deeper than runs lie, whether it is written among them or among machines: no list of runs
+    # sees half of one, also where this is killed and the draft stays.
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=".merging-") as folder:
-        draft = Path(folder) / into.name
-        draft.mkdir()
+        draft = Path(folder) / "draft" / into.name
+        draft.mkdir(parents=True)
         lines = [json.dumps(r, allow_nan=False, separators=(",", ":")) + "\n" for r in records]
         (draft / "cells.jsonl").write_text("".join(lines), encoding="utf-8")
         header = _header(runs, into.name)
@@ -109,8 +112,10 @@ def _check(runs: Sequence[Run], are_launches: bool, may_lack: bool) -> list[str]
     if are_launches and told_shards(runs):
         raise ValueError("shards are no launches: merge those of each launch first")
     if lacking and not may_lack:
+        more = f" and {len(lacking) - _TOLD} more" if len(lacking) > _TOLD else ""
         raise ValueError(
-            f"shard {', '.join(lacking)} is not there: name its run too, or type --allow-missing"
+            f"shard {', '.join(lacking[:_TOLD])}{more} is not there: "
+            "name its run too, or type --allow-missing"
         )
     return lacking
 

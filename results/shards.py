@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from results.run import Run
 
+# No sweep has so many problems that it could be cut into more parts.
+_DIGITS = 6
+
 
 def missing(runs: Sequence[Run]) -> list[str]:
     """The shards that the others tell of and that are not there, "3/5".
@@ -37,7 +40,8 @@ def _shards_of(run: Run) -> list[tuple[int, int]]:
     found = []
     for text in (run.header.shard or "").split(", "):
         number, _, count = text.partition("/")
-        if number.isdecimal() and count.isdecimal():
+        is_number = number.isdecimal() and count.isdecimal() and len(count) <= _DIGITS
+        if is_number and 1 <= int(number) <= int(count):
             found.append((int(number), int(count)))
         elif text:
             raise ValueError(f'{run.path}: shard "{text}" is none: expected one such as "2/5"')

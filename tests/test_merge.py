@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 
@@ -13,9 +14,11 @@ import pytest
 from impls.interface.problem import Problem
 from results.__main__ import main
 from results.merge import merge
-from results.store import find_run, load_run
+from results.store import find_run, list_runs, load_run
+from suites.session.run_on_disk import find
 from tests.fake_cells import cell
 from tests.fake_run import default_cells, write_run
+from tests.suite_process import ROOT
 
 PROBLEM = Problem.parse("T=63,H=2,d_h=40")
 
@@ -181,6 +184,47 @@ def test_shards_of_two_numbers_or_as_launches_or_a_run_twice_are_refused(tmp_pat
     for told, arguments in refused.items():
         assert main(["merge", *map(str, arguments), "-o", str(tmp_path / "m")]) == 2, told
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shard", ["6/5", "0/5", "2/0", "a/b", "2 / 5", "-1/5", "1/9999999"])
+def test_a_shard_that_is_none_is_told_by_its_run(tmp_path, capsys, shard):
+    (one,) = shards(tmp_path / "store", default_cells()[:3], 1)
+    header = json.loads((one / "run.json").read_text())
+    (one / "run.json").write_text(json.dumps(header | {"shard": shard}))
+    assert main(["merge", str(one), "-o", str(tmp_path / "m")]) == 2
+    told = capsys.readouterr().err
+    assert f'{one}: shard "{shard}" is none: expected one such as "2/5"' in told
+
+
+def test_of_many_shards_that_are_not_there_the_first_are_named(tmp_path, capsys):
+    (one,) = shards(tmp_path / "store", default_cells()[:3], 1)
+    header = json.loads((one / "run.json").read_text())
+    (one / "run.json").write_text(json.dumps(header | {"shard": "3/500"}))
+    assert main(["merge", str(one), "-o", str(tmp_path / "m")]) == 2
+    told = capsys.readouterr().err
+    assert "shard 1/500, 2/500, 4/500, " in told and "11/500 and 489 more is not there" in told
+
+
+_KILLED = """
+import os, pathlib, signal, sys
+from results.__main__ import main
+
+pathlib.Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("into", ["out", "cpu-0123456789ab/whole"])
+def test_what_a_killed_merge_leaves_is_no_run_and_merging_again_is_whole(tmp_path, into):
+    """Whether it is written among the runs of a machine, or among machines."""
+    parts, store = shards(tmp_path, default_cells(), 2), str(tmp_path)
+    line = ["merge", *map(str, parts), "-o", str(tmp_path / into)]
+    killed = subprocess.run([sys.executable, "-c", _KILLED, *line, "--store", store], cwd=ROOT)
+    assert killed.returncode == -signal.SIGKILL and list(tmp_path.rglob(".merging-*"))
+    assert {run.path for run in list_runs(tmp_path)} == set(parts)
+    assert find(tmp_path, "latest") in parts
+    assert main([*line, "--store", store]) == 0
+    assert len(load_run(tmp_path / into).cells) == len(default_cells())
 
 
 @pytest.mark.parametrize(("name", "other"), [("budget", "default"), ("seconds", 60.0)])

@@ -116,6 +116,15 @@ def test_a_line_cut_short_is_left_out_and_noted(run_directory, kept):
     assert run.notes == ("line 2 of cells.jsonl is cut short and left out",)
 
 
+def test_bytes_of_a_line_that_are_no_utf_8_are_noted(run_directory):
+    path = run_directory(records=[cell("naive", PROBLEM, 0.02), cell("chunked", PROBLEM, 0.03)])
+    journal = path / "cells.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"chunked", b"chunk\xe9d"))
+    run = load_run(path)
+    assert run.counts == {"ok": 2}
+    assert run.notes == ("line 2 of cells.jsonl is not all UTF-8: \ufffd stands for it",)
+
+
 def test_rows_that_a_finished_run_has_lost_are_noted(run_directory):
     path = run_directory(records=[cell("naive", PROBLEM, 0.02), cell("chunked", PROBLEM, 0.03)])
     header = json.loads((path / "run.json").read_text())
