@@ -84,6 +84,11 @@ def _accepted(folder: Path, key: str, suites: set[str], *, oldest: bool = False)
 
 
 def _without_baseline(options: argparse.Namespace, folder: Path, key: str, head: Side) -> int:
+    found = compare(Side("no baseline", head.headers, (), {}), head, _asked(options, head))
+    told = found.verdicts
+    if any(one.fails for one in told) or all(one.verdict != "new" for one in told):
+        # What is wrong, broken or not measured at all fails on the first day too.
+        return _tell(options, found, exit_code(found), {"head": head})
     others = [machine for machine in machines(folder) if machine != key]
     measured = sum(bool(cell.times_s) for cell in head.cells.values())
     code = NOT_COMPARABLE if others or options.strict else PASS

@@ -116,10 +116,14 @@ def conclusion(comparison: Comparison, code: int) -> str:
 
 
 def _why_nothing(comparison: Comparison) -> str:
-    """Why no cell was timed on both sides: the cells differ, or none was measured."""
+    """Why no cell was timed on both sides: the cells differ, one broke, or none was measured."""
     sides = [[v for v in comparison.verdicts if v.verdict == name] for name in ("missing", "new")]
     if all(sides) and len(comparison.verdicts) == sum(map(len, sides)):
         base, head = (f"{len(those)}, first {those[0].name}" for those in sides)
         return f"the sides have no cell in common: base has {base}; head has {head}"
+    if broken := [one for one in comparison.verdicts if one.fails and one.verdict == "broken"]:
+        return sentence(broken[0])
     why = "is xdist active, are benchmarks disabled, is the selection empty?"
+    if {one.verdict for one in comparison.verdicts} == {"incomparable"}:
+        why = sentence(comparison.verdicts[0])
     return f"no cell was timed on both sides: {why}"

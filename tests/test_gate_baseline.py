@@ -25,6 +25,26 @@ def test_the_first_run_has_no_baseline_and_passes(bench):
     assert told["conclusion"].endswith("none compared. To make one: python -m results accept")
 
 
+@pytest.mark.parametrize(
+    ("status", "who", "code"),
+    [("wrong", "chunked", 1), ("crashed", "chunked", 5), ("unavailable", "all", 5)],
+)
+def test_the_first_run_fails_for_what_needs_no_baseline(bench, status, who, code):
+    """A night's own code is left to this gate: a wrong kernel must not pass on the first day."""
+    end = {"status": status, "reasons": ["told"]}
+    if status != "wrong":
+        end |= {"timing": None, "check": None}
+
+    def alter(lines):
+        return [x | end if who in ("all", x["implementation"]) else x for x in lines]
+
+    bench.write(noisy(20), alter=alter)
+    report = bench.folder / "junit.xml"
+    assert bench.call("gate", "--baseline", "--junit", report) == code
+    assert ("chunked B=1,T=63" in bench.last) == (who == "chunked"), bench.last
+    assert report.exists() and bench.json("gate", "--baseline")["exit_code"] == code
+
+
 def test_what_was_accepted_is_what_the_next_run_is_judged_by(bench):
     bench.write(noisy(20))
     assert bench.call("accept") == 0
