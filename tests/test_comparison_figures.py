@@ -43,6 +43,19 @@ def heights(figure, gid: str) -> list[float]:
     return [float(y) for line in lines for y in np.asarray(line.get_ydata())]
 
 
+def test_names_beside_the_strips_are_whole(run_of):
+    """Two kernels of one library were the same 22 letters, and the first were off the page."""
+    names = [
+        f"attention_of_a_library_with_a_long_name_and_of_its_last_variant_for_all_{n}"
+        for n in (1, 2)
+    ]
+    figure = drawn(distribution, run_of(*(cell(name, at(2048), 0.01) for name in names)))
+    figure.canvas.draw()
+    written = [text for text in figure.axes[0].texts if "attention_of" in text.get_text()]
+    assert sorted(text.get_text().split()[0] for text in written) == names
+    assert all(text.get_window_extent().x0 > 0 for text in written)
+
+
 def test_speed_ups_are_of_comparable_rows_of_one_launch(run_of):
     """0.02 / 0.01 and 0.08 / 0.02; the flagged row and the wrong one have no ratio."""
     run = run_of(

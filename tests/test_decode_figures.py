@@ -10,7 +10,7 @@ import pytest
 from impls.interface.problem import Problem
 from reports.figures import backward, decode, memory
 from results.store import load_run
-from tests.drawn_run import drawn, marks, rendered, sweep, texts, tick_texts
+from tests.drawn_run import drawn, marks, rendered, sweep, texts, tick_texts, title_of
 from tests.fake_cells import cell
 
 STEP = Problem.parse("T_q=1,T_kv=8192,H=32,H_kv=8,d_h=128,bfloat16")
@@ -106,6 +106,18 @@ def test_a_longer_run_has_a_panel_for_each_implementation_and_a_line_for_each_he
         for axes in figure.axes[2:]
     ]
     assert all(len(found) == 1 for found in colours) and colours[0] != colours[1]
+
+
+def test_titles_of_long_names_do_not_run_into_one_another(run_of):
+    names = [
+        f"decode_of_a_library_with_a_long_name_and_of_its_last_variant_for_all_{n}"
+        for n in range(3)
+    ]
+    figure = drawn(decode, run_of([*over_heads(), *over_lengths(names)]))
+    figure.canvas.draw()
+    boxes = [title_of(axes).get_window_extent() for axes in figure.axes]
+    assert len(boxes) == 5 and max(box.x1 for box in boxes) <= figure.bbox.width
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
 def test_two_dtypes_are_two_rows_and_the_lengths_are_of_the_narrow_one(run_of):

@@ -68,6 +68,8 @@ def draw(run: Run) -> Figure | None:
     small_in = (
         LEFT + SMALL_WIDTH + margin_in([words_of(x) for c in caches for x in c.lines] or [""])
     )
+    # A panel's title goes on over what stands beside the panel, not into the next one.
+    small_in = max([small_in, *(0.2 + 0.092 * len(cache.title) for cache in caches)])
     width = max(2 * cell_in, min(BESIDE, len(caches)) * small_in)
     title = title_line("Decoding", run, shown, constants(shown))
     top = heading_height(title, width)

@@ -30,7 +30,7 @@ from results.schema import Cell
 TITLE = "How the samples lie"
 ABOUT = "spread"
 MOST_ROWS, LEAST_SAMPLES = 36, 5
-NAMES, WIDTH, TIMES, ROW, HEAD, FOOT = 4.3, 5.2, 1.6, 0.24, 0.25, 0.6  # inches
+NAMES, WIDTH, TIMES, ROW, HEAD, FOOT = 4.3, 5.2, 1.6, 0.24, 0.25, 0.6  # inches, of names at least
 _WIDEST = 30.0  # per cent; what lies further is drawn at the edge
 
 
@@ -61,7 +61,8 @@ def draw(run: Run) -> Figure | None:
     if not strips:
         return None
     shown = strips[:MOST_ROWS]
-    width = NAMES + WIDTH + TIMES
+    names_in = max(NAMES, 0.25 + 0.066 * max(len(_name(strip.cell)) for strip in shown))
+    width = names_in + WIDTH + TIMES
     title = f"{TITLE} · {device_line(run)}"
     notes = [*_notes(strips), undrawn_note(points(run.cells)[1])]
     head = heading_height(title, width)
@@ -69,7 +70,7 @@ def draw(run: Run) -> Figure | None:
     height = head + HEAD + body + FOOT + footnote_height(notes, width)
     figure = new_figure(width, height)
     heading(figure, title)
-    axes = panel(figure, NAMES, height - head - HEAD - body, WIDTH, body)
+    axes = panel(figure, names_in, height - head - HEAD - body, WIDTH, body)
     look = looks_of(run)
     _draw_panel(axes, shown, look)
     footnote(figure, notes)
@@ -142,7 +143,7 @@ def _name(cell: Cell) -> str:
     p = cell.problem
     T = f"T {count_name(p.T_kv)}" if p.T_q == p.T_kv else f"T_q {p.T_q} T_kv {count_name(p.T_kv)}"
     words = [
-        cell.implementation[:22],
+        cell.implementation,
         T,
         f"H {p.H}" + (f"/{p.H_kv}" if p.H_kv != p.H else ""),
         f"d_h {p.d_h}",
