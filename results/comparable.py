@@ -67,7 +67,10 @@ class Reason:
         name = self.field.removeprefix("settings.")
         before = "method changed: " if name != self.field else ""
         allowed = " (allowed)" if self.is_allowed else ""
-        return f"{before}{name} {_shown(self.base)} → {_shown(self.head)}{allowed}"
+        pair = [_shown(value) for value in (self.base, self.head)]
+        if pair[0] == pair[1]:
+            pair = [str(value) for value in (self.base, self.head)]
+        return f"{before}{name} {' → '.join(pair)}{allowed}"
 
 
 def comparable(a: Header, b: Header, allow: Collection[str] = ()) -> list[Reason]:
@@ -118,4 +121,6 @@ def _allowed(reason: Reason, allow: Collection[str]) -> Reason:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return str(float(f"{value:.4g}"))
     return "unknown" if value is None else f'"{value}"' if isinstance(value, str) else str(value)

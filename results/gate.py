@@ -39,6 +39,8 @@ from results.plan import Plan, check_plan
 # The smallest change a plan sees is one that each of its two stages lets pass in 95 of 100.
 _SEEN_Z = NormalDist().inv_cdf(0.95)
 _TINY = float(np.finfo(float).tiny)
+_ROUNDING = 1e-9
+"""A ratio is made of logarithms: what takes a tenth longer may come out as 1.0999999999999999."""
 
 
 @dataclass(frozen=True)
@@ -198,10 +200,11 @@ def _judged(
     p_faster = _family(found.p_faster, faster & looked.is_confirmed)
     seen = smallest_seen(spread_log, floors, plan, int(slower.sum()))
     is_surely_slower = slower & looked.is_confirmed & (p_slower < plan.alpha)
-    regressed = is_surely_slower & (found.ratio >= floors)
-    improved = faster & looked.is_confirmed & (p_faster < plan.alpha) & (found.ratio <= 1 / floors)
+    reached = floors * (1 - _ROUNDING)
+    regressed = is_surely_slower & (found.ratio >= reached)
+    improved = faster & looked.is_confirmed & (p_faster < plan.alpha) & (found.ratio <= 1 / reached)
     # Slower for certain, by the floor perhaps; suspected and not looked at enough; or too noisy.
-    unclear = is_surely_slower & (found.high >= floors)
+    unclear = is_surely_slower & (found.high >= reached)
     unclear |= slower & ~_could_be_sure(found, looked.is_confirmed, slower, plan)
     unclear |= ~(seen <= np.maximum(plan.seen, floors * 1.05))
     named = [regressed, improved, unclear]

@@ -73,7 +73,9 @@ def _gate_baseline(options: argparse.Namespace, store: Path) -> int:
     if creep is not None and code in (PASS, USAGE):
         of_creep = exit_code(creep, strict=options.strict, allow_missing=True)
         code = max(code, of_creep) if of_creep != 1 else 1
-    return _tell(options, found, code, {"base": accepted, "head": head}, creep)
+    least = asked.rules.plan.confirm
+    more = f". For {least}: {more_launches(head.headers[0], least)}" if found.refused else ""
+    return _tell(options, found, code, {"base": accepted, "head": head}, creep, more)
 
 
 def _accepted(folder: Path, key: str, suites: set[str], *, oldest: bool = False) -> Side | None:
@@ -147,11 +149,13 @@ def _tell(
     code: int,
     sides: dict[str, Side],
     creep: Comparison | None = None,
+    more: str = "",
 ) -> int:
     last = conclusion(found, code)
     if creep is not None:
         failing = [one for one in creep.verdicts if one.fails]
         last += f"; against the oldest baseline: {conclusion(creep, int(bool(failing)))}"
+    last += more
     if options.junit:
         Path(options.junit).write_text(junit(found, code), encoding="utf-8")
     if options.markdown:

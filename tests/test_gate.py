@@ -198,6 +198,15 @@ def test_certainly_slower_but_not_by_the_floor_is_not_a_regression():
     assert list(judge(base, head, plan, floor=between).verdict) == ["inconclusive"] * 3
 
 
+@pytest.mark.parametrize("ratio", [1.03, 1.1, 1.3, 2.0, 2.6])
+def test_what_takes_just_as_much_longer_as_the_floor_reaches_it(ratio):
+    base = np.full((6, 1), 1e-3)
+    plan = Plan(screen=0, confirm=6)
+    assert list(judge(base, base * ratio, plan, floor=ratio).verdict) == ["regressed"]
+    assert list(judge(base * ratio, base, plan, floor=ratio).verdict) == ["improved"]
+    assert list(judge(base, base * ratio, plan, floor=ratio + 1e-6).verdict) == ["unchanged"]
+
+
 def test_a_stray_launch_hides_no_regression():
     """One launch of five at half again as long drowns a shift of 5 % in Welch's t."""
     base, head = noisy(25, 1, seed=7, noise=0.005), 1.05 * noisy(25, 1, seed=8, noise=0.005)

@@ -97,6 +97,15 @@ def test_too_few_launches_are_told_once_with_what_to_type(bench):
     assert bench.last.endswith(f" has 1 launch, a baseline needs 20 (and 2 more): {command}")
 
 
+def test_too_few_launches_beside_a_baseline_are_told_with_what_to_type(bench):
+    bench.write(noisy(20))
+    bench.call("accept")
+    bench.write(noisy(1), change=typed("pytest suites --budget quick"))
+    assert bench.call("gate", "--baseline") == 2
+    assert "REFUSED: 20 and 1 launches cannot show a regression" in bench.last
+    assert bench.last.endswith(". For 20: python -m suites run --budget quick --launches 20")
+
+
 def typed(command):
     return lambda header: header.update(command=command)
 

@@ -107,6 +107,15 @@ def test_missing_new_and_nothing_have_their_own_codes(bench):
     assert "nothing was compared" in bench.last and "xdist" in bench.last
 
 
+def test_where_every_row_is_flagged_that_is_why_nothing_was_compared(bench):
+    def contend(lines):
+        return [x | {"flags": ["contended"]} for x in lines]
+
+    base, head = bench.write(noisy(25)), bench.write(noisy(25), alter=contend)
+    assert bench.call("gate", base, head) == 5
+    assert "head: 25 contended" in bench.last and "xdist" not in bench.last
+
+
 def test_cells_with_one_reason_are_one_line_and_all_names_each(bench):
     names = [f"naive T={T},H=2,d_h=8" for T in range(10, 17)]
     base, head = bench.write(np.ones((1, 7)), names), bench.write(np.ones((1, 2)), names[:2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ class Stages:
         each_s = 2 * self._launch_s(suspects)
         left_s = self._left_s()
         due = wanted if left_s is None else min(wanted, int(left_s / each_s))
-        names = f"{len(suspects)} cell{'s' * (len(suspects) != 1)}"
+        names = _counted(suspects)
         if due < min(LEAST_TO_CONFIRM, wanted):
             say(
                 f"{names} may have changed, and to confirm takes {clock(wanted * each_s)}, "
@@ -115,7 +115,7 @@ class Stages:
         first = screen or confirm
         most_s = (screen + confirm) * each_s
         limit = self.manifest.time_limit_s
-        text = f"{len(cells)} cells, {first} launches a side: about {clock(first * each_s)}"
+        text = f"{_counted(cells)}, {first} launches a side: about {clock(first * each_s)}"
         if screen:
             text += f"; then {confirm} of what looks changed, in all at most {clock(most_s)}"
         say(text)
@@ -175,3 +175,7 @@ class Stages:
     def _save(self, **changes: Any) -> None:
         self.manifest = replace(self.manifest, **changes)
         manifest.write(self._folder, self.manifest)
+
+
+def _counted(cells: Collection[str]) -> str:
+    return f"{len(cells)} cell{'s' * (len(cells) != 1)}"
