@@ -20,12 +20,13 @@ def python(tmp_path):
         """#!/usr/bin/env bash
 [ -z "${NOTE:-}" ] || [ -z "${PYTHONPATH:-}" ] || echo "PYTHONPATH=$PYTHONPATH" >> "$CALLS"
 echo "$@" >> "$CALLS"
+ALL=$*
 while [ $# -gt 1 ]; do
   case $1 in --markdown | --junit | --metrics) echo "GPU time: not measured" > "$2" ;; esac
   shift
 done
 [ -z "${SAYS:-}" ] || echo "$SAYS"
-exit "${CODE:-0}"
+case $ALL in *"${ONLY:-}"*) exit "${CODE:-0}" ;; esac
 """
     )
     fake.chmod(0o755)
@@ -114,7 +115,7 @@ def test_a_kernel_is_compiled_as_it_was_and_as_it_is(python, repository):
     words = (str(repository), "HEAD", "out", "old.py:f", "--constants", "BLOCK=64")
     done, told, _ = call(python, "static-pair.sh", *words)
     assert done.returncode == 0, done.stderr
-    base, head, gate = told
+    head, base, gate = told
     assert base.endswith("out/base --constants BLOCK=64") and head.endswith("BLOCK=64")
     assert f"--kernel {repository}/old.py:f" in head and str(repository) not in base.split()[4]
     assert gate.startswith("-m results gate --static ")
@@ -130,3 +131,26 @@ def test_a_kernel_is_compiled_as_it_was_and_as_it_is(python, repository):
 def test_a_new_kernel_passes(python, repository):
     done, told, _ = call(python, "static-pair.sh", str(repository), "HEAD", "out", "new.py:f")
     assert done.returncode == 0 and told == [] and "new in head" in done.stdout
+
+
+@pytest.mark.parametrize(("code", "ends"), [("1", 0), ("2", 0), ("5", 5)])
+def test_a_kernel_that_base_does_not_compile_is_new(python, repository, code, ends):
+    words, out = (str(repository), "HEAD", "out", "old.py:f"), python.parent / "out"
+    done, told, _ = call(python, "static-pair.sh", *words, ONLY=f"--store {out}/base", CODE=code)
+    assert done.returncode == ends, done.stderr
+    assert ("results gate" in told[-1]) == (code == "1"), "what compiles for a GPU is compared"
+    assert ("base does not compile it" in done.stdout) == (code == "2")
+    head = call(python, "static-pair.sh", *words, ONLY=f"--store {out}/head", CODE=code)
+    assert head[0].returncode == int(code)
+
+
+def test_runs_of_another_time_are_not_compared(python, repository):
+    for side in ("base", "head"):
+        for name, time_s in (("z-old", 1e9), ("a-new", 2e9)):
+            run = python.parent / "out" / side / "key" / name
+            run.mkdir(parents=True)
+            os.utime(run, (time_s, time_s))
+    done, told, _ = call(python, "static-pair.sh", str(repository), "HEAD", "out", "old.py:f")
+    out = python.parent / "out"
+    assert done.returncode == 0, done.stderr
+    assert told[-1] == f"-m results gate --static {out}/base/key/a-new {out}/head/key/a-new"
