@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import sys
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from results.store import load_run
-from suites.fleet import arguments, asking, command, ray_engine, shipping
+from suites.fleet import arguments, asking, command, shipping
 from suites.fleet.display import FleetJsonLines
 from suites.fleet.engine import Ended, Node, Told
 from suites.fleet.fleet import Fleet
@@ -285,16 +283,3 @@ def test_without_ray_the_command_says_what_to_type(monkeypatch, capsys):
     assert command.measured(request, options, as_json=False) == 2
     told = capsys.readouterr().err
     assert "pip install ray" in told and "--shard" in told
-
-
-@pytest.mark.parametrize("port", [None, 99999])
-def test_an_address_where_nobody_listens_is_told_at_once(monkeypatch, port):
-    """Ray asks for two minutes, and says so in words of its own."""
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{port or deaf.getsockname()[1]}"
-        options = arguments.FleetOptions(address=address)
-        with pytest.raises(CannotGoOn, match="no Ray cluster answers") as raised:
-            ray_engine.connected(options, ROOT).__enter__()
-    assert raised.value.is_usage and address in str(raised.value)

@@ -47,6 +47,9 @@ class Engine(Protocol):
         """What the tasks told since the last call, each in its order, the end last.
 
         Waits for the first, `limit_s` at most.
+
+        Raises:
+            CannotGoOn: the engine is gone.
         """
         ...
 

@@ -30,6 +30,9 @@ OBJECT_STORE_BYTES = 100 << 20
 """Lines of a journal pass through; Ray takes no less than 75 MiB."""
 ANSWER_S = 10.0
 """So long a cluster's address may take to answer; Ray itself asks for minutes."""
+LOOK_S, MOST_SILENCES = 3.0, 5
+"""So often Ray's head is looked for, and so often in a row it may not answer: after a minute of
+that Ray ends this process, and nothing is written of the run's end."""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Without a GPU asked for, tasks see what the machine has; the rule of newer Rays, told of else.
@@ -49,6 +52,7 @@ class RayEngine:
         """Of a `ray` that is connected; tasks make their folders in `scratch`, None: as they do."""
         self._ray, self._options, self.scratch = ray, options, scratch
         self._streams: dict[int, Any] = {}
+        self._looked_s, self._silences = time.monotonic(), 0
         found = [node for node in ray.nodes() if node["Alive"]]
         has_gpu = any(node["Resources"].get("GPU") for node in found)
         self.is_gpu = options.device == "cuda" or (options.device == "auto" and has_gpu)
@@ -77,7 +81,12 @@ class RayEngine:
         self._streams[task] = self._ray.remote(**options)(hold).remote(dict(order))
 
     def happened(self, limit_s: float) -> Sequence[Told | Ended]:
-        """What is there, after waiting for the first thing."""
+        """What is there, after waiting for the first thing.
+
+        Raises:
+            CannotGoOn: Ray itself is gone.
+        """
+        self._check_ray_is_there()
         if not self._streams:
             time.sleep(limit_s)
             return []
@@ -106,6 +115,21 @@ class RayEngine:
         del self._streams[task]
         return Ended(task, lost)
 
+    def _check_ray_is_there(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._looked_s + LOOK_S:
+            return
+        self._looked_s = now_s
+        address = self._ray.get_runtime_context().gcs_address
+        try:
+            _knock(address, LOOK_S)
+        except OSError as error:
+            self._silences += 1
+            if self._silences >= MOST_SILENCES:
+                raise CannotGoOn(f"Ray at {address} is gone: {error}") from None
+        else:
+            self._silences = 0
+
     def _devices(self, resources: Mapping[str, float]) -> int:
         wanted = self._options.accelerator_type
         if wanted and f"accelerator_type:{wanted}" not in resources:
@@ -132,12 +156,15 @@ def connected(options: FleetOptions, code: Path) -> Iterator[RayEngine]:
         raise CannotGoOn(INSTALL, is_usage=True) from None
     if options.address:
         _check_somebody_is_there(options.address)
-    with tempfile.TemporaryDirectory(prefix="attnbench-ray-", ignore_cleanup_errors=True) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="attnbench-ray-", ignore_cleanup_errors=True) as folder,
+        # Ray tells of what it lost on stdout, until its end; our own lines tell it too.
+        Path(os.devnull).open("w") as nowhere,
+        redirect_stdout(nowhere),
+    ):
         try:
             _init(ray, options, code, folder)
-            # Ray tells of a lost worker on stdout, which our own lines tell too.
-            with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-                yield RayEngine(ray, options, None if options.address else folder)
+            yield RayEngine(ray, options, None if options.address else folder)
         finally:
             ray.shutdown()
 
@@ -152,7 +179,9 @@ def _init(ray: Any, options: FleetOptions, code: Path, folder: str) -> None:
         )
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         where = f"--address {options.address}: " if options.address else ""
-        raise CannotGoOn(f"{where}Ray: {_cause(error)}", is_usage=bool(where)) from None
+        asked = where and "RAY_AUTH_MODE" not in os.environ
+        hint = "; where it asks for a token: export RAY_AUTH_MODE=token" if asked else ""
+        raise CannotGoOn(f"{where}Ray: {_cause(error)}{hint}", is_usage=bool(where)) from None
     except SystemExit:
         # Ray's own answer to SIGTERM, with a code that says something else.
         raise Interrupted(signal.SIGTERM) from None
@@ -168,10 +197,15 @@ def _check_somebody_is_there(address: str) -> None:
     if not host or not port.isdecimal():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+        _knock(address, ANSWER_S)
     except (OSError, OverflowError) as error:
         told = f"--address {address}: no Ray cluster answers there: {error}"
         raise CannotGoOn(told, is_usage=True) from None
+
+
+def _knock(address: str, limit_s: float) -> None:
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), limit_s).close()
 
 
 def _alone(folder: str) -> dict[str, Any]:
