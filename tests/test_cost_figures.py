@@ -61,6 +61,15 @@ def test_memories_far_above_small_caches_do_not_squeeze_them():
     assert not [text for text in texts(figure) if "b300" in text]
 
 
+@pytest.mark.parametrize(("module", "panels"), [(cache, 1), (core_share, 2), (tokens, 1)])
+def test_one_length_is_a_mark_and_no_empty_panel(module, panels):
+    figure = drawn(module, compared(("mha",), lengths=(1024,)))
+    for axes in figure.axes[:panels]:
+        shown = [line for line in axes.lines if line.get_marker() not in ("None", "none", "")]
+        at = {tuple(line.get_xdata()) for line in shown if len(line.get_xdata()) == 1}
+        assert (1024,) in at
+
+
 def test_crossings_are_marked_where_the_core_is_half():
     figure = drawn(core_share, compared())
     marks = [

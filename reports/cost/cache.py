@@ -18,7 +18,7 @@ from reports.axes import (
 )
 from reports.axes import panel as place
 from reports.cost.comparison import Comparison
-from reports.cost.line_ends import End, length_axis, margin_in, name_ends
+from reports.cost.line_ends import End, draw_line, length_axis, margin_in, name_ends
 from reports.style import GREY, looks, plain, quantity
 
 WIDTH, HEIGHT = 6.0, 4.2  # inches
@@ -53,7 +53,7 @@ def draw(comparison: Comparison) -> Figure:
         look = known[line.name]
         xs, ys = line.known("cache_bytes")
         scaled = [y / 1e9 for y in ys]
-        axes.plot(xs, scaled, color=look.colour, linestyle=look.dash, linewidth=2, zorder=3)
+        draw_line(axes, xs, scaled, look)
         words = f"{line.name}  {quantity(ys[-1], 'B')}"
         ends.append(End(xs[-1], scaled[-1], words, look))
     _draw_memories(axes, across)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from reports.axes import footnote, footnote_height, heading, heading_height, new_figure
 from reports.axes import panel as place
 from reports.cost.comparison import Comparison, Line
-from reports.cost.line_ends import length_axis
+from reports.cost.line_ends import draw_line, length_axis
 from reports.style import GREY, Look, looks
 
 WIDTH, HEIGHT = 4.3, 3.9  # inches
@@ -65,7 +65,7 @@ def _draw_part(axes: Axes, lines: tuple[Line, ...], part: str, known: dict[str, 
         look = known[line.name]
         xs, shares = line.known(f"{part}_core_share")
         ys = [100 * share for share in shares]
-        axes.plot(xs, ys, color=look.colour, linestyle=look.dash, linewidth=2, zorder=3)
+        draw_line(axes, xs, ys, look)
         crossing = line.crossings[part]
         if crossing is not None and low <= crossing <= high:
             mark = axes.plot([crossing], [50], marker=look.marker, color=look.colour, markersize=8)

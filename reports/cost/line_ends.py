@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -45,6 +46,14 @@ def length_name(T: float) -> str:
 def margin_in(words: Iterable[str]) -> float:
     """Inches right of the axes that the longest of `words` needs."""
     return 0.3 + 0.087 * max(map(len, words))
+
+
+def draw_line(
+    axes: Axes, xs: Sequence[float], ys: Sequence[float], look: Look, dash: Any = None
+) -> None:
+    """The line of one variant; of one length alone, which is no line, its marker."""
+    (line,) = axes.plot(xs, ys, color=look.colour, linestyle=dash or look.dash, linewidth=2)
+    line.set(zorder=3, marker=look.marker if len(xs) == 1 else "none")
 
 
 def name_ends(axes: Axes, ends: Sequence[End]) -> None:

@@ -15,7 +15,7 @@ from reports.axes import (
 )
 from reports.axes import panel as place
 from reports.cost.comparison import Comparison
-from reports.cost.line_ends import End, length_axis, margin_in, name_ends
+from reports.cost.line_ends import End, draw_line, length_axis, margin_in, name_ends
 from reports.style import looks, quantity
 
 WIDTH, HEIGHT = 6.0, 4.4  # inches
@@ -57,7 +57,7 @@ def draw(comparison: Comparison) -> Figure | None:
             if not ys:
                 continue
             look = known[line.name]
-            axes.plot(xs, ys, color=look.colour, linestyle=dash, linewidth=2, zorder=3)
+            draw_line(axes, xs, ys, look, dash)
             words = f"{line.name} {part}  {quantity(ys[-1], '').strip()}/s"
             ends.append(End(xs[-1], ys[-1], words, look))
     name_ends(axes, ends)
