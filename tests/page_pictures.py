@@ -16,7 +16,7 @@ from reports.__main__ import main as reports
 from tests.chromium import Chromium
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-_WIDTH, _HEIGHTS = 1100, {"run": 1250, "compare": 900, "history": 900}
+_WIDTH, _HEIGHTS = 1100, {"run": 1680, "compare": 1140, "history": 900}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -73,7 +73,7 @@ class Trend:
 
     @property
     def parts(self) -> int:
-        """In how many ways it was measured, one after the other."""
+        """In how many ways it was measured."""
         return len({point.part for point in self.points})
 
     @property
