@@ -36,20 +36,18 @@ def {third}(q, k, v):
 """
 PROBLEM = ("--problem", "T=300,H=4,d_h=40")
 # A noisy moment gives no row: a long look, which ends as soon as it is precise, gets over it.
-PATIENT = ("--benchmark-max-time", "0.6")
+PATIENT = ("--benchmark-max-time", "0.4")
+# 1 / C(8, 3) is below 0.1 / 3: of five launches a side two may be flagged, of four one. A fifth is
+# asked for, so that so large an alpha names no cell for nothing.
+ALPHA, THRESHOLD = "alpha = 0.1\n", '[defaults]\nthreshold = "+20%"\n'
 BROUGHT = ("--impl", "mylib:first,mylib:second,mylib:third", *PROBLEM, *PATIENT)
 
 
 @pytest.fixture
 def turning(tmp_path, monkeypatch):
-    """A repository of three kernels; of five launches a side that judge them two may be flagged.
-
-    Few launches show 1 / C(8, 3) at the least, below 0.1 / 3. What is asked for is a fifth, so that
-    so large an alpha names no cell for nothing.
-    """
+    """A repository of three kernels, judged by five launches a side."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    more = 'alpha = 0.1\n[defaults]\nthreshold = "+20%"\n'
-    turning = Turning(tmp_path, confirm=5, more=more)
+    turning = Turning(tmp_path, confirm=5, more=ALPHA + THRESHOLD)
     commit(turning, times=1.0, third="third")
     return turning
 
@@ -93,8 +91,7 @@ def test_a_kernel_that_is_gone_does_not_pass(turning):
 def test_a_revision_of_this_checkout_is_as_good_as_itself(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     rules = tmp_path / "rules.toml"
-    # Six launches a side of everything tell of three cells, as the gate's own rules have it.
-    rules.write_text("[plan]\nscreen = 0\nconfirm = 6\n", encoding="utf-8")
+    rules.write_text(f"[plan]\nscreen = 0\nconfirm = 4\n{ALPHA}{THRESHOLD}", encoding="utf-8")
     cells = ("--impl", "naive,chunked,sdpa_flash", *PROBLEM, *PATIENT)
     where = ("--store", str(tmp_path), "--rules", str(rules))
     code, told, errors = measured("HEAD", "HEAD", *cells, *where)
