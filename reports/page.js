@@ -199,7 +199,8 @@
     title.remove();
   }
   const sameAs = mark => words.has(mark) ? [mark] : all(`.card [data-row="${mark.dataset.row}"]`);
-  let lit = null;
+  // Where the keys are: a pointer at rest, under which the page moves, does not set them back.
+  let lit = null, stepped = null;
 
   const unlight = () => {
     if (lit) for (const mark of sameAs(lit)) mark.classList.remove("lit");
@@ -256,7 +257,7 @@
       if (mark) light(mark); else unlight();
     });
     card.addEventListener("pointerleave", unlight);
-    card.addEventListener("blur", unlight);
+    card.addEventListener("blur", () => { stepped = null; unlight(); });
     card.addEventListener("click", event => {
       const mark = nearest(card, event.clientX, event.clientY), part = event.target.closest("[data-of]");
       if (mark && event.pointerType === "mouse") goTo(`r${mark.dataset.row}`);
@@ -264,11 +265,11 @@
       else if (part && owners.length) toggle(part.dataset.of);
     });
     card.addEventListener("keydown", event => {
-      const marks = marksOf(card), at = marks.indexOf(lit);
+      const marks = marksOf(card), at = marks.indexOf(lit ?? stepped);
       const to = { ArrowRight: at + 1, ArrowLeft: at < 0 ? marks.length - 1 : at - 1, Home: 0, End: marks.length - 1 }[event.key];
-      if (event.key === "Escape") unlight();
-      else if (event.key === "Enter" && at >= 0) { const row = lit.dataset.row; unlight(); goTo(`r${row}`); }
-      else if (to !== undefined && marks[to]) light(marks[to]);
+      if (event.key === "Escape") { stepped = null; unlight(); }
+      else if (event.key === "Enter" && at >= 0) { unlight(); goTo(`r${marks[at].dataset.row}`); }
+      else if (to !== undefined && marks[to]) light(stepped = marks[to]);
       else return;
       event.preventDefault();
     });
