@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from impls.interface.attention import Unsupported
+from impls.interface.failures import failures, told
 from suites.session.faults import CompileTimeout, classify
 
 
@@ -48,7 +49,7 @@ def test_every_way_of_running_out_of_memory_is_oom(error):
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "told"),
+    ("error", "status", "said"),
     [
         (OutOfResources("shared memory"), "unsupported", "resources: shared memory"),
         (CompilerError(OutOfResources("registers")), "unsupported", "resources: registers"),
@@ -65,9 +66,32 @@ def test_every_way_of_running_out_of_memory_is_oom(error):
     ],
     ids=repr,
 )
-def test_other_exceptions_keep_their_meaning(error, status, told):
+def test_other_exceptions_keep_their_meaning(error, status, said):
     found, reason = classify(error)
-    assert found == status and told in reason
+    assert found == status and said in reason
+
+
+class Mute(Exception):
+    """One whose message cannot be had."""
+
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Mute(), pytest.skip.Exception("nah"), GeneratorExit(), BaseExceptionGroup("g", [Mute()])],
+    ids=lambda one: type(one).__name__,
+)
+def test_whatever_a_kernel_raises_is_a_failure_of_its_own(error):
+    try:
+        raise error
+    except failures() as caught:
+        assert classify(caught)[0] == "error" and told(caught).startswith(type(error).__name__)
+
+
+def test_an_interrupt_is_no_failure():
+    assert not issubclass(KeyboardInterrupt, failures())
 
 
 def test_an_error_that_is_its_own_cause_is_told_once():

@@ -26,9 +26,13 @@ FAULTS = {
     "triton_resources": ("OutOfResources('shared memory')", "unsupported"),
     "plain_error": ("ValueError('no such shape')", "error"),
     "system_exit": ("SystemExit(0)", "error"),
+    # What pytest would take for the end of the session, and of the cell, and for all well.
+    "pytest_exit": ("pytest.exit.Exception('bye', returncode=0)", "error"),
+    "pytest_skip": ("pytest.skip.Exception('nah')", "error"),
 }
 FAULTY = """
 import weakref
+import pytest
 import torch
 
 held = []
@@ -134,7 +138,7 @@ def test_cells_that_raise_get_their_status_and_the_sweep_goes_on(tmp_path):
     assert all(c["reasons"] and c["timing"] is None for n, c in told.items() if n != "last")
     assert "CPU threads from 1 to " in told["more_threads"]["reasons"][0]
     assert found.code == 1, "an error fails, out of memory does not"
-    assert "3 failed, 1 passed, 2 skipped" in found.output
+    assert "5 failed, 1 passed, 2 skipped" in found.output
 
 
 def test_a_wrong_kernel_keeps_its_time_is_marked_and_fails(wrong: Measured):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -14,6 +16,7 @@ from impls.interface.conformance_cases import cases
 from impls.interface.conformance_trial import Trial
 from impls.interface.registry import implementations
 
+GONE = "import os, tempfile; os.chdir(folder := tempfile.mkdtemp()); os.rmdir(folder)"
 CHANGES = {
     "default dtype from torch.float32 to": "torch.set_default_dtype(torch.float64)",
     "SDPA flash from True to False": "torch.backends.cuda.enable_flash_sdp(False)",
@@ -23,6 +26,7 @@ CHANGES = {
     "oneDNN from True to False": "torch.backends.mkldnn.set_flags(_enabled=False)",
     "float32 matmul precision from highest": "torch.set_float32_matmul_precision('medium')",
     "current folder from ": "import os; os.chdir('/')",
+    f"current folder from {Path.cwd()} to a folder that is gone": GONE,
 }
 FORWARD = Capabilities(passes=("forward",))
 NAIVE = implementations()["naive"]

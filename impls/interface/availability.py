@@ -11,7 +11,7 @@ import torch
 from impls.interface import torch_state
 from impls.interface.attention import Implementation, Unsupported, attend, reasons_against
 from impls.interface.brought import is_brought
-from impls.interface.failures import failures, told, where_in
+from impls.interface.failures import failures, message_of, told, where_in
 from impls.interface.inputs import make_inputs
 from impls.interface.named_object import file_of
 from impls.interface.problem import Problem
@@ -88,7 +88,7 @@ def _tried(implementation: Implementation, problem: Problem, device: str) -> Ina
         return _lacks(*error.reasons)
     except failures() as error:
         why = f"{told(error)} (tried with {problem.id})"
-        if is_brought(implementation) and _NO_DRIVER in str(error):
+        if is_brought(implementation) and _NO_DRIVER in message_of(error):
             line = f"TRITON_INTERPRET=1 python -m impls check --impl {implementation.source}"
             return _lacks(why, f"a Triton kernel needs a GPU; `{line}` proves it without one")
         if not is_brought(implementation) or _tells_of_a_lack(error):
@@ -98,7 +98,7 @@ def _tried(implementation: Implementation, problem: Problem, device: str) -> Ina
 
 
 def _tells_of_a_lack(error: BaseException) -> bool:
-    text = str(error).lower()
+    text = message_of(error).lower()
     return isinstance(error, ImportError) or any(words in text for words in _NO_DEVICE)
 
 

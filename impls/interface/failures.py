@@ -10,15 +10,25 @@ def failures() -> tuple[type[BaseException], ...]:
     """The exception types to catch round a call of an implementation or an import of its file.
 
     Code we did not write raises what it likes: torch RuntimeError and its kinds, Triton a class of
-    its own, a kernel someone brings its own again, and a script brought as a kernel may end in
-    `sys.exit`. Only here is that whole width caught; an interrupt passes.
+    its own, a kernel someone brings its own again, a script brought as a kernel may end in
+    `sys.exit`, and a test in pytest's outcomes, which are no `Exception`. Only here is that whole
+    width caught; an interrupt passes.
     """
-    return (Exception, SystemExit)
+    kinds: list[type[BaseException]] = BaseException.__subclasses__()
+    return tuple(kind for kind in kinds if kind is not KeyboardInterrupt)
+
+
+def message_of(error: BaseException) -> str:
+    """What the error says; nothing where its own `__str__` fails."""
+    try:
+        return str(error)
+    except failures():
+        return ""
 
 
 def told(error: BaseException) -> str:
     """`RuntimeError: the first line of its message`, at most 200 characters."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in message_of(error).splitlines() if line.strip()]
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return text if len(text) <= 200 else text[:199] + "…"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,13 @@ from torch.backends import cuda, mkldnn
 
 def _set_mkldnn(is_on: bool) -> None:
     mkldnn.set_flags(_enabled=is_on)
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return "a folder that is gone"
 
 
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
@@ -40,7 +48,7 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "SDPA math": (cuda.math_sdp_enabled, cuda.enable_math_sdp),
     "SDPA cuDNN": (cuda.cudnn_sdp_enabled, cuda.enable_cudnn_sdp),
     # Kernels that were brought are found from it.
-    "current folder": (os.getcwd, os.chdir),
+    "current folder": (_folder, os.chdir),
 }
 
 

@@ -23,7 +23,7 @@ from suites.measure.executed import Executed, executed
 from suites.measure.pace import Pace
 from suites.measure.samples import Samples, Settings
 from suites.session.determinism import repeats
-from suites.session.faults import CompileTimeout, SilentFallback
+from suites.session.faults import CompileTimeout, SilentFallback, kept_from_pytest
 from suites.session.record import checked_again, measured_fields
 from suites.session.subject import Call, Subject, SubjectMemory, cost_of
 from suites.session.sweep import Cell
@@ -44,6 +44,7 @@ class Conditions:
     pace: Pace | None = None
 
 
+@kept_from_pytest()
 def measure_cell(cell: Cell, conditions: Conditions, memory: SubjectMemory) -> dict[str, Any]:
     """The fields of the record that measuring gives; `status` is "ok", "wrong" or "skipped".
 

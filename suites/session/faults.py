@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import errno
+import unittest
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import pytest
 import torch
 
 from impls.interface.attention import Unsupported
+from impls.interface.failures import message_of, told
 
 # As torch's allocators, CUDA, cuBLAS, cuDNN, HIP, C++ and the operating system say it.
 _OUT_OF_MEMORY = (
@@ -27,6 +32,26 @@ class SilentFallback(RuntimeError):
 
 class ChangedTorch(RuntimeError):
     """A kernel changed a setting of torch that every other cell would have felt."""
+
+
+class EndedPytest(RuntimeError):
+    """A kernel raised what pytest takes for its own: the cell's end unseen, or the session's."""
+
+
+_ENDS = (pytest.exit.Exception, pytest.skip.Exception, pytest.fail.Exception, unittest.SkipTest)
+
+
+@contextmanager
+def kept_from_pytest() -> Iterator[None]:
+    """Within it a kernel's `pytest.skip` or `pytest.exit` is an error like any other.
+
+    Raises:
+        EndedPytest: in its place.
+    """
+    try:
+        yield
+    except _ENDS as error:
+        raise EndedPytest(f"raised {told(error)}") from None
 
 
 def classify(error: BaseException) -> tuple[str, str]:
@@ -51,7 +76,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _classified(error: BaseException) -> tuple[str, str]:
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(message_of(error).split()) or type(error).__name__
     text = text if len(text) <= 300 else text[:297] + "…"
     lowered = text.lower()
     if isinstance(error, Unsupported):
