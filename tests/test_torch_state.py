@@ -15,6 +15,7 @@ from impls.interface.conformance import conformance
 from impls.interface.conformance_cases import cases
 from impls.interface.conformance_trial import Trial
 from impls.interface.registry import implementations
+from suites.session.speeds import probe_speeds
 
 GONE = "import os, tempfile; os.chdir(folder := tempfile.mkdtemp()); os.rmdir(folder)"
 CHANGES = {
@@ -74,3 +75,12 @@ def test_what_an_import_changes_is_put_back(change, tmp_path):
     before = torch_state.read()
     assert bring(f"{file}:mine").name == "mine"
     assert torch_state.read() == before
+
+
+def test_what_a_probed_kernel_sets_for_all_is_not_kept():
+    """A default device of "meta" ended the session when the next probe made its inputs."""
+    setting = changing("torch.set_default_device('meta')")
+    with torch_state.kept():
+        found = probe_speeds([setting, NAIVE], "cpu", ("float32",), lambda: None)
+        assert torch.get_default_device().type == "cpu"
+    assert len(found) == 2

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from impls.interface import torch_state
 from impls.interface.attention import Implementation, attend, reasons_against
 from impls.interface.cost import Cost
 from impls.interface.failures import failures
@@ -102,7 +103,8 @@ def _rates(
         if implementation.name in orders.not_probed:
             continue
         trying = orders.trying(implementation.name, "speed")
-        with trying, suppress(*failures()), torch.no_grad():
+        # What it changes for all would hold for the next, and for the inputs of what follows.
+        with trying, suppress(*failures()), torch_state.kept(), torch.no_grad():
             durations = []
             for _ in range(TRIES):
                 started = clock()
