@@ -11,7 +11,7 @@ import pytest
 
 from reports.__main__ import main
 from tests.browsing import VISIBLE, needs_browser
-from tests.fake_launches import noisy, write_side
+from tests.fake_launches import NAMES, noisy, write_side
 
 pytestmark = needs_browser
 
@@ -108,8 +108,10 @@ def test_axe_finds_nothing_wrong(page, report, scheme, width):
 
 
 def test_axe_finds_nothing_wrong_with_comparison_and_index(browser, tmp_path):
+    """Also where a cell's name, or an implementation's, is wider than a phone."""
+    long = f"{'attention_of_a_library_' * 3} T_q=1,T_kv=2048,H=32,H_kv=8,d_h=128,bfloat16"
     for day in (1, 2):
-        write_side(tmp_path / "runs", noisy(25, seed=day), day=day)
+        write_side(tmp_path / "runs", noisy(25, seed=day), (long, *NAMES[1:]), day=day)
     store = ["--store", str(tmp_path / "runs")]
     assert main(["compare", "20261201", "20261202", *store, "--out", str(tmp_path / "out")]) == 0
     assert main(["site", *store, "--out", str(tmp_path / "out")]) == 0
