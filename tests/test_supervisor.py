@@ -13,7 +13,9 @@ from collections import Counter
 import pytest
 
 from results.store import load_run
+from suites.session.orders import Orders
 from suites.supervisor import command, death, plan_table, run_files
+from suites.supervisor.child import Child
 from suites.supervisor.watch import End
 from tests import supervised_process as supervised
 
@@ -32,6 +34,13 @@ def test_an_exit_code_of_zero_in_the_middle_of_a_cell_is_a_crash(tmp_path):
     assert "exit code 0" in line["reasons"][0] and "2 tries" in line["reasons"][0]
     run = load_run(supervised.run_folder(tmp_path))
     assert run.state == "finished" and run.counts == {"ok": 2, "crashed": 1}
+
+
+def test_a_kernel_that_failed_before_is_not_why_a_child_cannot_go_on():
+    said = ["attnbench: first: error: SystemExit: 0", "second.py:6: KeyboardInterrupt"]
+    with Child([sys.executable, "-c", f"print(*{said}, sep=chr(10))"], Orders()) as child:
+        child.wait(20)
+        assert child.complaint() == "second.py:6: KeyboardInterrupt"
 
 
 def test_the_last_lines_of_a_crash_and_the_call_it_was_in_are_told(tmp_path):
@@ -167,7 +176,9 @@ def test_a_suite_or_option_that_is_not_there_ends_with_2(tmp_path, capsys):
     assert 'no suite "nowhere": one of' in capsys.readouterr().err
     assert command.run(["heads", "--resume", "latest"]) == 2
     assert "python -m suites resume RUN" in capsys.readouterr().err
-    assert command.run(["heads", "--launches", "0"]) == 2
+    for launches in ("0", "10001"):
+        assert command.run(["heads", "--launches", launches]) == 2
+        assert f"--launches {launches}: give 1 to 10000" in capsys.readouterr().err
     assert command.resume([]) == 2 and command.resume(["a", "b"]) == 2
     assert command.resume(["nothing", "--store", str(tmp_path)]) == 2
     assert 'no run called "nothing"' in capsys.readouterr().err

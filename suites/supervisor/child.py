@@ -92,8 +92,9 @@ class Child:
         return [line.removeprefix("attnbench: ") for line in lines if line[:11] == "attnbench: "]
 
     def complaint(self) -> str:
-        """Why pytest refused to start: its own words."""
+        """Why pytest refused to start: its own words, and not what we told of a kernel's error."""
         lines = [line.strip() for line in self._tail().splitlines() if line.strip()]
+        lines = [line for line in lines if line[:11] != "attnbench: "]
         refused = [line.partition(": error: ")[2] for line in lines if ": error: " in line]
         if refused:
             return refused[0]
