@@ -37,6 +37,7 @@ def damaged(measured, tmp_path):
     [
         ("plan", None), ("plan", [1]), ("plan", [{}]), ("settings", None), ("settings", []),
         ("launches", None), ("launches", "abc"), ("launches", 0), ("launches", 1.5),
+        ("launches", 10**12),
     ],
 )  # fmt: skip
 def test_a_header_that_says_no_plan_is_refused_by_its_path(damaged, capsys, name, value):

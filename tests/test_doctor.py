@@ -213,11 +213,11 @@ def group(folder, **files):
 
 def test_limits_are_read_of_both_versions_of_control_groups(tmp_path):
     two, one, none = tmp_path / "two", tmp_path / "one", tmp_path / "none"
-    group(two / "proc/self", cgroup="0::/a/b")
+    group(two / "proc/self", cgroup="0::/a/bé")
     group(two / "sys/fs/cgroup/a", cpu__max="150000 100000", memory__max="max")
     used = {"memory__current": 900, "memory__stat": "anon 1\ninactive_file 300"}
-    group(two / "sys/fs/cgroup/a/b", cpu__max="max 100000", memory__max=1000, **used)
-    group(two / "sys/fs/cgroup/a/b", cpu__stat="nr_periods 9\nnr_throttled 4")
+    group(two / "sys/fs/cgroup/a/bé", cpu__max="max 100000", memory__max=1000, **used)
+    group(two / "sys/fs/cgroup/a/bé", cpu__stat="nr_periods 9\nnr_throttled 4")
     assert container_limits.read(two) == Limits(1.5, 1000, 400, 4)
     group(one / "proc/self", cgroup="4:memory:/docker/7\n3:cpu,cpuacct:/docker/7")
     # In the container the host's path is not there: its own group is the top.

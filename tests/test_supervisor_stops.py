@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import resource
 import signal
+import subprocess
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from results.store import load_run
 from suites.measure.journal import RunDirectory
+from tests import suite_process
 from tests import supervised_process as supervised
 
 LIMIT = ("--cell-limit", "0.6")
@@ -119,6 +122,22 @@ def test_a_full_disk_ends_the_run_with_what_is_finished(tmp_path):
     assert 0 < len(kept) < 12 and set(kept.values()) == {1}
     assert supervised.here(tmp_path, words, which="resume") == 0
     assert supervised.times_finished(tmp_path) == Counter((w, 1, "ok") for w in words.split())
+
+
+@pytest.mark.slow
+def test_a_disk_too_full_to_begin_a_run_is_told_in_a_line(tmp_path):
+    line, environment = suite_process.command(
+        tmp_path, "--impl", "naive", "--problem", "T=33,H=1,d_h=16"
+    )
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, resource.RLIM_INFINITY))
+
+    how: Any = {"cwd": tmp_path, "env": environment, "preexec_fn": fill}
+    done = subprocess.run([*line, "-s"], capture_output=True, text=True, timeout=60, **how)
+    told = done.stdout + done.stderr
+    assert done.returncode == 4 and "Traceback" not in told, told
+    assert "ERROR: attnbench: [Errno 27] cannot write " in told and "run.json" in told
 
 
 def test_a_store_that_cannot_be_written_is_told_by_its_path(tmp_path, capsys, monkeypatch):

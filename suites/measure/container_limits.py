@@ -89,6 +89,7 @@ def _numbers(file: Path, name: str) -> list[int]:
 
 def _text(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="ascii").strip()
+        # A group may have any name.
+        return path.read_text(encoding="utf-8", errors="surrogateescape").strip()
     except OSError:
         return None

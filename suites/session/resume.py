@@ -113,7 +113,7 @@ def resume(runs: Path, name: str) -> Resumed:
     """
     path = find(runs, name)
     header = read_header(path)
-    lines = text_of(path / CELLS).splitlines()
+    lines = text_of(path / CELLS).split("\n")
     records = [record for line in lines if (record := record_of(line))]
     # A cell that was looked at again has several lines: the last one counts.
     latest = {(row_of(record), record.get("launch", 1)): record for record in records}

@@ -8,6 +8,8 @@ from typing import Any
 
 from suites.measure.journal import RUN
 
+MOST_LAUNCHES = 10_000
+"""More are a slip of the finger: one of the smallest sweep takes ten seconds."""
 _PLANNED = {"cell", "suite", "series", "implementation", "problem", "pass", "decision"}
 """What every entry of a plan has."""
 
@@ -77,7 +79,7 @@ def _can_be_gone_on_with(header: dict[str, Any]) -> bool:
         and isinstance(plan, list)
         and all(isinstance(entry, dict) and entry.keys() >= _PLANNED for entry in plan)
         and isinstance(launches, int)
-        and launches >= 1
+        and 1 <= launches <= MOST_LAUNCHES
     )
 
 

@@ -126,9 +126,11 @@ def status_of(report: pytest.TestReport, config: pytest.Config) -> tuple[str, st
 def finished_run(config: pytest.Config) -> Path | None:
     """The folder of the run that was just measured; None where there is none to tell of."""
     running = config.stash.get(SESSION, None)
-    if running is not None and running.orders.is_supervised:
+    if running is None or running.orders.is_supervised or running.directory is None:
         return None
-    return running.directory.path if running is not None and running.directory else None
+    folder = running.directory.path
+    # Where the disk was too full to begin a run there is none.
+    return folder if (folder / "run.json").is_file() else None
 
 
 def table_width(reporter: Any) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from suites.fleet import arguments as fleet_arguments
 from suites.fleet import command as fleet
 from suites.session.options import store_folder
-from suites.session.run_on_disk import find
+from suites.session.run_on_disk import MOST_LAUNCHES, find
 from suites.supervisor import plan_table
 from suites.supervisor.display import Display, JsonLines, Lines
 from suites.supervisor.ending import BROKEN, USAGE, tell_the_end
@@ -188,8 +188,8 @@ def _refuse_its_own(passed_on: Sequence[str]) -> None:
 def _request(
     options: argparse.Namespace, child: Sequence[str], arguments: tuple[str, ...]
 ) -> Request:
-    if options.launches is not None and options.launches < 1:
-        raise ValueError(f"--launches {options.launches}: give 1 or more")
+    if options.launches is not None and not 1 <= options.launches <= MOST_LAUNCHES:
+        raise ValueError(f"--launches {options.launches}: give 1 to {MOST_LAUNCHES}")
     return Request(
         arguments=arguments,
         launches=options.launches,
