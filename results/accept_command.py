@@ -16,6 +16,7 @@ from results.rules import read_rules
 from results.side import NOT_MEASURED, Side
 from results.side_names import read_side
 from results.store import find_run, load_run
+from results.units import counted
 from results.verdict import NOT_COMPARABLE, REGRESSED, Comparison, exit_code
 from results.verdict_text import change_text, conclusion
 
@@ -133,7 +134,7 @@ def _told(
     options: argparse.Namespace, head: Side, judged: Comparison | None, written: list[Path]
 ) -> int:
     timed = sum(bool(cell.times_s) for cell in head.cells.values())
-    last = f"accepted {timed} cells of {len(head.launches)} launches"
+    last = f"accepted {counted(timed, 'cell')} of {len(head.launches)} launches"
     if judged is None:
         last += ": the first of this machine"
     changes = [] if judged is None else [one for one in judged.verdicts if one.ratio or one.reasons]

@@ -15,6 +15,7 @@ from results.history import Event, Series, alerts, events, series_of
 from results.rules import read_rules
 from results.store import list_runs, without_parts
 from results.timed_runs import timed_runs
+from results.units import counted
 from results.verdict_text import change_text
 
 ALERT, BROKEN = 1, 5
@@ -39,8 +40,8 @@ def history(options: argparse.Namespace, store: Path) -> int:
     calling = alerts(told, options.within)
     code = BROKEN if not series else ALERT if options.alert and calling else 0
     longest = max((len(one.nights) for one in series), default=0)
-    last = f"{len(series)} series of up to {longest} runs: {len(told)} events, {len(calling)} alert"
-    last += "" if len(calling) == 1 else "s"
+    last = f"{len(series)} series of up to {counted(longest, 'run')}: "
+    last += f"{counted(len(told), 'event')}, {counted(len(calling), 'alert')}"
     if longest < 6:
         last += "; a change needs 6 runs of one machine and method to be seen"
     if options.json:

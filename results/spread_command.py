@@ -19,7 +19,7 @@ from results.screen import Screen
 from results.side import Side
 from results.side_names import read_side
 from results.spreads import Spread, spreads, write_spreads
-from results.units import time_text
+from results.units import counted, time_text
 from results.verdict import BROKEN
 from results.verdict_text import change_text
 
@@ -41,7 +41,7 @@ def spread(options: argparse.Namespace, store: Path) -> int:
     rates = _rates(side, found, plan) if found else None
     code = 0 if found else BROKEN
     key = side.headers[0].machine_key
-    last = f"{len(found)} cells of {len(side.launches)} launches"
+    last = f"{counted(len(found), 'cell')} of {counted(len(side.launches), 'launch', 'launches')}"
     last += "" if found else ": a spread needs two launches or more"
     if found and options.write:
         last += f", kept in {write_spreads(Path(options.baselines), key, found)}"

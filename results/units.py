@@ -44,6 +44,15 @@ def si_text(value: float, unit: str) -> str:
     return f"{digits(value)} {unit}"
 
 
+def counted(n: int, word: str, many: str | None = None) -> str:
+    """So many of something: `many`, or the word with an s, where they are not one.
+
+    >>> counted(1, "cell"), counted(0, "launch", "launches")
+    ('1 cell', '0 launches')
+    """
+    return f"{n} {word if n == 1 else many or word + 's'}"
+
+
 def digits(value: float, n: int = 3) -> str:
     """A number with `n` digits and no exponent.
 

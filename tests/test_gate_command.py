@@ -228,7 +228,7 @@ def test_history_tells_when_and_between_which_commits(bench):
         times[:, 1] *= 1.2 if night >= 8 else 1.0
         bench.write(times, commit=f"{night:07d}")
     assert bench.call("history") == 0
-    assert bench.last == "3 series of up to 12 runs: 1 events, 1 alert"
+    assert bench.last == "3 series of up to 12 runs: 1 event, 1 alert"
     assert "slower, 1 cell, commits 0000007..0000008" in bench.out
     assert bench.call("history", "--alert") == 1
     assert bench.call("history", "--alert", "--within", "3") == 0

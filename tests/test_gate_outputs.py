@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from results.comparable import Reason
 from results.verdict import Comparison, Verdict, exit_code, ordered
 from results.verdict_ci import github_lines, junit
 from results.verdict_markdown import LONGEST, markdown
@@ -88,3 +89,16 @@ def test_numbers_read_as_people_write_them():
     assert [p_text(p) for p in (0.2, 0.01, 0.0034, 2.1e-10, None)] == [
         *("0.20", "0.01", "3e-3", "2e-10", "–")
     ]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "told"),
+    [
+        (0.12909944487358055, 0.31622776601683794, "0.1291 → 0.3162"),
+        (0.12909944487358055, 0.12909944487358058, "0.12909944487358055 → 0.12909944487358058"),
+        (0.3, 0.0, "0.3 → 0.0"),
+    ],
+)
+def test_a_setting_is_told_in_four_digits_where_these_differ(was, now, told):
+    reason = Reason("settings.budget_s", was, now, "blocking")
+    assert reason.text == f"method changed: budget_s {told}"
