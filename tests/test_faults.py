@@ -11,6 +11,8 @@ from impls.interface.attention import Unsupported
 from impls.interface.failures import failures, told
 from suites.session.faults import CompileTimeout, classify
 
+NO_RESOURCES = ("unsupported", "resources: ")
+
 
 class OutOfResources(Exception):
     """As Triton's, known by its name."""
@@ -53,6 +55,8 @@ def test_every_way_of_running_out_of_memory_is_oom(error):
     [
         (OutOfResources("shared memory"), "unsupported", "resources: shared memory"),
         (CompilerError(OutOfResources("registers")), "unsupported", "resources: registers"),
+        (RuntimeError("CUDA error: too many resources requested for launch"), *NO_RESOURCES),
+        (RuntimeError("No valid triton configs. OutOfMemoryError: out of resource"), *NO_RESOURCES),
         (CompilerError(CompileTimeout("took 9 s")), "timeout", "took 9 s"),
         (CompilerError(Unsupported("no window")), "unsupported", "no window"),
         (RuntimeError("No available kernel. Aborting"), "unsupported", "No available kernel"),

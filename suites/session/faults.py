@@ -19,6 +19,9 @@ _OUT_OF_MEMORY = (
     *("alloc_failed", "allocation_failed", "outofmemory", "memoryallocation"),
     *("bad_alloc", "bad allocation", "failed to allocate memory", "unable to allocate"),
 )
+# As Triton, CUDA and torch's compiler say that a kernel does not fit this device, one calling it
+# running out of memory.
+_NO_RESOURCES = ("out of resource", "too many resources requested")
 _NO_KERNEL = ("no available kernel", "no viable backend")
 
 
@@ -90,6 +93,8 @@ def _classified(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return "oom", text
     if isinstance(error, RuntimeError):
+        if any(words in lowered for words in _NO_RESOURCES):
+            return "unsupported", f"resources: {text}"
         if any(words in lowered for words in _OUT_OF_MEMORY):
             return "oom", text
         if any(words in lowered for words in _NO_KERNEL):
