@@ -30,7 +30,7 @@ def turning(tmp_path):
         ("ab HEAD --impl-a naive --impl-b chunked", "at once could not be told apart"),
         ("ab --impl-a naive --impl-b chunked --impl x", "those two are measured"),
         ("ab HEAD --suite no-such", 'no suite "no-such": one of '),
-        ("ab HEAD --rules no-such.toml", "no-such.toml"),
+        ("ab HEAD --rules no-such.toml", "no-such.toml: no such file: it takes one like gate.toml"),
         ("ab --resume no-such", 'no comparison called "no-such"'),
     ],
 )

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from suites.session.orders import VARIABLE, Orders
+from suites.supervisor.child import Child
 from suites.supervisor.display import JsonLines
 from suites.supervisor.request import PYTEST, ROOT, Place, Request
 from suites.supervisor.run_files import RunFiles
@@ -104,6 +105,14 @@ print(*told, gc.isenabled(), gc.get_freeze_count() > 1000)
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "True", "True"]
+
+
+@pytest.mark.parametrize("items", ["1 item / 1", "12 items / 12"])
+def test_a_selection_that_leaves_no_cell_says_so(items):
+    told = f"print('====\\ncollected {items} deselected / 0 selected\\n=== {items} deselected ===')"
+    with Child([sys.executable, "-c", told], Orders()) as child:
+        child.wait(10)
+        assert child.complaint().startswith("0 cells would be measured: -k or -m leaves none of 1")
 
 
 @pytest.mark.slow

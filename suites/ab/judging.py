@@ -57,6 +57,8 @@ def plan_of(gate: Sequence[str]) -> Mapping[str, int]:
     try:
         plan = tomllib.loads(file.read_text(encoding="utf-8")).get("plan", {})
         found = {name: int(plan.get(name, count)) for name, count in DEFAULT_PLAN.items()}
+    except FileNotFoundError:
+        raise ValueError(f"--rules {file}: no such file: it takes one like {RULES.name}") from None
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"--rules {file}: {error}") from None
     if found["screen"] == 1 or found["screen"] < 0 or found["confirm"] < 1:

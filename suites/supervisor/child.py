@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from suites.supervisor.request import Place
 _TAIL_BYTES = 64 << 10
 _MOST_OUTPUT_BYTES = 64 << 20
 _WITHOUT_PIDFD_S = 0.01
+_NONE_LEFT = re.compile(r"collected (\d+) items? / \1 deselected / 0 selected")
 
 
 class Child:
@@ -99,6 +101,8 @@ class Child:
         if refused:
             return refused[0]
         errors = [line for line in lines if line.startswith(("ERROR: ", "E   "))]
+        if not errors and (none := next(filter(None, map(_NONE_LEFT.fullmatch, lines)), None)):
+            return f"0 cells would be measured: -k or -m leaves none of {none[1]}"
         errors = [line.removeprefix("ERROR: attnbench: ") for line in errors]
         # What stands below it is pytest's summing up, and how to see a whole traceback.
         said = [line for line in lines if not line.startswith(("=", "("))]
