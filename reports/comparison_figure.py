@@ -38,7 +38,8 @@ def draw(found: Compared) -> Figure | None:
         return None
     names = sorted({found.cells[one.name].implementation for _, some in panels for one in some})
     row_in = HEAD + ROW * len(names) + FOOT
-    width = LEFT + WIDTH + 0.4
+    left = max(LEFT, 0.35 + 0.088 * max(map(len, names)))
+    width = left + WIDTH + 0.4
     head = heading_height(TITLE, width)
     height = head + row_in * len(panels) + footnote_height(_NOTES, width)
     figure = new_figure(width, height)
@@ -48,7 +49,7 @@ def draw(found: Compared) -> Figure | None:
     limits = min([*known, 0.93]) / 1.04, max([*known, 1.07]) * 1.04
     for i, (letter, verdicts) in enumerate(panels):
         bottom = height - head - (i + 1) * row_in + FOOT
-        axes = panel(figure, LEFT, bottom, WIDTH, ROW * len(names))
+        axes = panel(figure, left, bottom, WIDTH, ROW * len(names))
         axes.set_title(f"{letter} / A", loc="left", fontsize=10.5)
         axes.set_xlim(*limits)
         _draw_panel(axes, found, verdicts, names)

@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 from reports.axes import panel
 from reports.facets import Facet
 from reports.owners import part_of
-from reports.style import GREY, MARKERS, REST, Look, looks
+from reports.style import GREY, MARKERS, REST, Look, looks, shortened
 from reports.sweep import Pen
 from results.run import Run
 
 LEGEND_IN = 3.1
+_MOST_LETTERS = 32  # that a legend so wide holds
 TOP = 16
 _ROW_IN = 0.24
 
@@ -69,7 +70,8 @@ def draw_legend(figure: Figure, panels: Sequence[Facet], pen: Pen, left_in: floa
         part = part_of(owners[name])
         axes.plot([0.05, 0.45], [row, row], color=look.colour, linestyle=look.dash, gid=part)
         axes.plot([0.25], [row], color=look.colour, marker=look.marker, markersize=6, gid=part)
-        text = axes.text(0.55, row, name, color=look.ink, va="center", fontsize=8.5)
+        words = shortened(name, _MOST_LETTERS)
+        text = axes.text(0.55, row, words, color=look.ink, va="center", fontsize=8.5)
         text.set_gid(part_of(owners[name], "label"))
     if rest:
         axes.plot([0.05, 0.45], [len(named)] * 2, color=REST, linewidth=0.8)

@@ -73,6 +73,18 @@ class Look:
     dash: Any
 
 
+def shortened(name: str, longest: int) -> str:
+    """The name, or its start and its end: names of one family differ there.
+
+    >>> shortened("flash_attn_2_deterministic", 14)
+    'flash_…inistic'
+    """
+    if len(name) <= longest:
+        return name
+    end = longest // 2
+    return f"{name[: longest - 1 - end]}…{name[-end:]}"
+
+
 def looks(names: Iterable[str]) -> dict[str, Look]:
     """A look for each name, all different, and the same in every figure of a run.
 

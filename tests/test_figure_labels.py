@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from impls.interface.problem import Problem
+from reports import comparison_figure
 from reports.axes import DPI, new_figure
+from reports.comparison import compared
 from reports.facets import facets
 from reports.figures import PNG_DPI, drawing_rules, latency, roofline
+from reports.history import trend
+from reports.history.trends import machine_of
 from reports.labels import spread
 from reports.legend import choose, looks_of
 from reports.points import points
 from reports.style import count_name, looks, plain, quantity
 from results.run import Run
-from results.store import load_run
+from results.store import list_runs, load_run
+from results.timed_runs import timed_runs
 from tests.drawn_run import SIX, drawn, rendered, sweep, tick_texts
+from tests.fake_launches import noisy, write_side
 from tests.fake_run import cell
 
 
@@ -110,6 +117,42 @@ def test_eighty_series_have_a_legend_inside_the_image_and_none_is_lost(run_of, m
     assert said[-1] == "64 further series: in the table" and len(said) - 1 == 16
     assert any(text.startswith("_naive ") for text in said)
     assert outside(figure) == [] and overlapping(figure) == []
+
+
+LONG = [f"attention_of_a_library_with_a_long_name_and_more_{n}" for n in range(12)]
+
+
+def test_a_legend_of_long_names_stays_inside_the_image(run_of):
+    figure = drawn(roofline, run_of(sweep(LONG, lengths=(128, 512))))
+    figure.canvas.draw()
+    named = [t for t in figure.axes[-1].texts if t.get_text().startswith("attention_of")]
+    assert len({text.get_text() for text in named}) == 12
+    assert all(text.get_window_extent().x1 <= figure.bbox.width for text in named)
+
+
+def test_long_names_beside_a_comparison_and_over_trends_keep_their_room(tmp_path):
+    """Two runs as well: their dates were written into one another."""
+    names = [f"{name} T=64,H=1,d_h=8" for name in LONG[:2]]
+    for day in (1, 2):
+        write_side(tmp_path, noisy(1, 2, seed=day), names, day=day)
+    one, other = (load_run(folder) for folder in sorted(tmp_path.glob("*/*")))
+    side_by_side: Any = compared([one, other])
+    shown: Any = machine_of(
+        timed_runs(tmp_path, list_runs(tmp_path), lambda _: True), "cpu-0123456789ab"
+    )
+    for module, found in ((comparison_figure, side_by_side), (trend, shown)):
+        with drawing_rules():
+            figure = module.draw(found)
+        assert figure is not None
+        figure.canvas.draw()
+        boxes = [
+            t.get_window_extent()
+            for axes in figure.axes
+            for t in (*axes.texts, *axes.get_xticklabels(), *axes.get_yticklabels())
+            if t.get_text() and t.get_visible()
+        ]
+        assert min(box.x0 for box in boxes) >= 0 and max(b.x1 for b in boxes) <= figure.bbox.width
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
 def test_an_implementation_has_one_colour_in_all_its_series_and_no_two_look_the_same(run_of):

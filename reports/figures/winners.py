@@ -21,7 +21,7 @@ from reports.axes import (
 from reports.legend import looks_of
 from reports.owners import part_of
 from reports.points import mark_of
-from reports.style import CLOCK_NAMES, GREY, SHADE, Look, count_name
+from reports.style import CLOCK_NAMES, GREY, SHADE, Look, count_name, shortened
 from reports.sweep_figure import device_line
 from results.phrases import DTYPE_NAMES
 from results.run import Run
@@ -162,11 +162,11 @@ def _draw_box(axes: Axes, x: int, y: int, contest: Contest, look: dict[str, Look
     box.set(linewidth=0, alpha=min(1.0, 0.12 + 0.25 * ((margin or 1.0) - 1.0)) if is_won else 1.0)
     box.set_gid(mark_of(first.cell, first.suite, first.series))
     axes.add_patch(box)
-    name = _short(first.implementation, 14)
+    name = shortened(first.implementation, 14)
     words = (
         "alone"
         if margin is None
-        else f"{margin:.2f} × {_short(contest.cells[1].implementation, 12)}"
+        else f"{margin:.2f} × {shortened(contest.cells[1].implementation, 12)}"
     )
     if not is_won and margin is not None:
         name, words = "level", f"within {100 * (_CLEAR - 1):.0f} %"
@@ -174,14 +174,6 @@ def _draw_box(axes: Axes, x: int, y: int, contest: Contest, look: dict[str, Look
     for text, dy, weight, size in ((name, 0.17, "bold", 7.5), (words, -0.2, "normal", 7)):
         written = axes.text(x, y + dy, text, ha="center", va="center", fontsize=size, color=ink)
         written.set(fontweight=weight, gid=part_of(first.implementation, "label"))
-
-
-def _short(name: str, longest: int) -> str:
-    """The name, or its start and its end: names of one family differ there."""
-    if len(name) <= longest:
-        return name
-    end = longest // 2
-    return f"{name[: longest - 1 - end]}…{name[-end:]}"
 
 
 def _notes(run: Run) -> list[str]:

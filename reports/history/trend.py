@@ -19,7 +19,7 @@ from matplotlib.ticker import FixedLocator
 
 from reports.axes import footnote, footnote_height, heading, heading_height, new_figure, panel
 from reports.history.trends import Change, Machine, Point, Trend
-from reports.style import CLOCK_NAMES, GREY, PALE, SHADE, quantity
+from reports.style import CLOCK_NAMES, GREY, PALE, SHADE, quantity, shortened
 from results.phrases import DTYPE_NAMES
 from results.verdict_text import change_text
 
@@ -33,6 +33,7 @@ _COLUMNS, _WIDTH, _HEIGHT = 4, 2.75, 1.25  # inches
 _LEFT, _GAP, _HEAD, _FOOT = 0.8, 0.28, 0.62, 0.45
 _LINE = 0.155  # inches of a line of words above a panel
 _LETTERS, _MOST_LINES = 42, 2  # of a problem at 8 pt
+_MOST_NAME = 32  # letters of a name in bold
 # Slower and faster: colours that differ in lightness too, and the label has a sign and an arrow.
 _SLOWER, _FASTER, _LEVEL = "#A63600", "#00795A", "#0072B2"
 _LEAST_SPAN = math.log(1.08)
@@ -122,8 +123,9 @@ def _draw_panel(
     last = len(machine.columns) - 1
     dates = {0: machine.columns[0][1][:10], last: machine.columns[last][1][:10]}
     axes.set_xticks(list(dates), list(dates.values()), fontsize=8)
+    # Two runs are too near one another for dates that reach inwards.
     for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=False):
-        label.set_horizontalalignment(side if len(dates) > 1 else "center")
+        label.set_horizontalalignment(side if last > 1 else "center")
     axes.tick_params(labelsize=8, length=2)
     first_s = {p.part: p.level_s for p in reversed(trend.points)}
     for before, after in itertools.pairwise(trend.points):
@@ -150,7 +152,11 @@ def _draw_panel(
 
 def _name(axes: Axes, trend: Trend, problem: Sequence[str]) -> None:
     """Above the panel who, what, and the level now with the last change."""
-    lines = [trend.cell.implementation, *problem, quantity(trend.points[-1].level_s, "s")]
+    lines = [
+        shortened(trend.cell.implementation, _MOST_NAME),
+        *problem,
+        quantity(trend.points[-1].level_s, "s"),
+    ]
     above = [
         axes.annotate(words, (0, 1), (0, 72 * (0.06 + _LINE * n)), fontsize=8, **_ABOVE)
         for n, words in enumerate(reversed(lines))
