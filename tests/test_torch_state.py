@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,22 @@ def test_what_an_import_changes_is_put_back(change, tmp_path):
     before = torch_state.read()
     assert bring(f"{file}:mine").name == "mine"
     assert torch_state.read() == before
+
+
+def test_a_copy_that_a_kernel_forked_does_not_come_back():
+    """It went on with the plan, and forked again at the next call."""
+    ours, forked = os.getpid(), []
+
+    def forward(q, k, v, **arguments):
+        if process := os.fork():
+            forked.append(process)
+        return NAIVE.forward(q, k, v, **arguments)
+
+    found = availability(Implementation("forking", forward, "", FORWARD), "cpu")
+    if os.getpid() != ours:
+        os._exit(3)
+    ends = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in forked]
+    assert found == [] and ends == [1]
 
 
 def test_what_a_probed_kernel_sets_for_all_is_not_kept():

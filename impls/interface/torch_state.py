@@ -1,4 +1,4 @@
-"""Torch's settings and the folder of the whole process, and what a kernel changed of them."""
+"""Torch's settings, the folder and the process itself, and what a kernel changed of them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def _folder() -> str:
 
 
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    # A kernel that forks may return twice: the copy, which would go on as we do, ends here.
+    "process": (os.getpid, lambda _: os._exit(1)),
     "CPU threads": (torch.get_num_threads, torch.set_num_threads),
     "grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
     "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
