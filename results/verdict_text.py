@@ -112,7 +112,19 @@ def conclusion(comparison: Comparison, code: int) -> str:
         line += f"; {suite_text(comparison)}"
     failing = [one for one in comparison.verdicts if one.fails]
     telling = failing or [one for one in comparison.verdicts if one.is_left_unconfirmed]
-    return f"{line}: {sentence(telling[0])}" if telling else line
+    if telling:
+        return f"{line}: {sentence(telling[0])}"
+    return f"{line}; {faster}" if (faster := _seems_faster(comparison)) else line
+
+
+def _seems_faster(comparison: Comparison) -> str:
+    """What the screen found faster and nobody measured again: unchanged, as far as is proven."""
+    found = [v for v in comparison.verdicts if v.suspect == "faster" and not v.is_confirmed]
+    if not found:
+        return ""
+    best = min(found, key=lambda one: one.ratio or 1.0)
+    seem = f"{len(found)} seem{'s' * (len(found) == 1)} faster, not confirmed"
+    return f"{seem}: {best.name} {change_text(best.ratio)}"
 
 
 def _why_nothing(comparison: Comparison) -> str:

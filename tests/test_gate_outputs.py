@@ -10,7 +10,7 @@ from results.comparable import Reason
 from results.verdict import Comparison, Verdict, exit_code, ordered
 from results.verdict_ci import github_lines, junit
 from results.verdict_markdown import LONGEST, markdown
-from results.verdict_text import change_text, p_text
+from results.verdict_text import change_text, conclusion, p_text
 
 NAME = "sdpa_flash B=1,T={},H=8,d_h=64,float32,causal forward_backward hot cpu_time"
 
@@ -102,3 +102,17 @@ def test_numbers_read_as_people_write_them():
 def test_a_setting_is_told_in_four_digits_where_these_differ(was, now, told):
     reason = Reason("settings.budget_s", was, now, "blocking")
     assert reason.text == f"method changed: budget_s {told}"
+
+
+def test_what_seems_faster_and_was_not_confirmed_is_named_though_it_passes():
+    """As of `ab` whose time limit left no room: unchanged is not all that is known."""
+    seems = {"suspect": "faster", "is_confirmed": False}
+    found = comparison(
+        verdict(1, "unchanged", **seems | {"ratio": 0.9}),
+        verdict(2, "unchanged", **seems | {"ratio": 0.7}),
+        verdict(3, "unchanged"),
+        verdict(4, "unchanged", **seems | {"ratio": 0.5, "is_confirmed": True}),
+    )
+    assert exit_code(found, strict=True) == 0
+    told = f"PASSED: 4 unchanged; 2 seem faster, not confirmed: {NAME.format(2)} {change_text(0.7)}"
+    assert conclusion(found, 0) == told
