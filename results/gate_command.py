@@ -97,8 +97,10 @@ def _without_baseline(options: argparse.Namespace, folder: Path, key: str, head:
     last = f"no baseline for this machine key, {key}: {measured} cell"
     last += f"{'s' * (measured != 1)} measured, none compared"
     if others:
-        last = f"NOT COMPARABLE: {last}; {folder} has those of {', '.join(others)}"
+        last += f"; {folder} has those of {', '.join(others)}"
     last += f". To make one: {_to_make_one(options, head)}"
+    _write(options, replace(found, refused=last), code)
+    last = f"NOT COMPARABLE: {last}" if others else last
     if options.json:
         record = {"command": "gate", "exit_code": code, "conclusion": last, "cells": []}
         _print_json(record | {"compared": 0, "measured": measured})
@@ -156,12 +158,7 @@ def _tell(
         failing = [one for one in creep.verdicts if one.fails]
         last += f"; against the oldest baseline: {conclusion(creep, int(bool(failing)))}"
     last += more
-    if options.junit:
-        Path(options.junit).write_text(junit(found, code), encoding="utf-8")
-    if options.markdown:
-        Path(options.markdown).write_text(markdown(found, code), encoding="utf-8")
-    if options.metrics:
-        Path(options.metrics).write_text(open_metrics(found), encoding="utf-8")
+    _write(options, found, code)
     with for_a_reader():
         if options.json:
             record = {"command": options.command, "exit_code": code, "conclusion": last}
@@ -176,6 +173,16 @@ def _tell(
             for line in github_lines(found, code):
                 print(line, file=sys.stderr if options.json else sys.stdout)
     return code
+
+
+def _write(options: argparse.Namespace, found: Comparison, code: int) -> None:
+    """The files that were asked for: a job that keeps them finds them however it went."""
+    if options.junit:
+        Path(options.junit).write_text(junit(found, code), encoding="utf-8")
+    if options.markdown:
+        Path(options.markdown).write_text(markdown(found, code), encoding="utf-8")
+    if options.metrics:
+        Path(options.metrics).write_text(open_metrics(found), encoding="utf-8")
 
 
 def _print_json(value: Any) -> None:

@@ -129,6 +129,8 @@ def _seems_faster(comparison: Comparison) -> str:
 
 def _why_nothing(comparison: Comparison) -> str:
     """Why no cell was timed on both sides: the cells differ, one broke, or none was measured."""
+    if comparison.refused:
+        return comparison.refused
     sides = [[v for v in comparison.verdicts if v.verdict == name] for name in ("missing", "new")]
     if all(sides) and len(comparison.verdicts) == sum(map(len, sides)):
         base, head = (f"{len(those)}, first {those[0].name}" for those in sides)

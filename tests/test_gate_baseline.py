@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 
 from tests.fake_launches import noisy
@@ -23,6 +25,25 @@ def test_the_first_run_has_no_baseline_and_passes(bench):
     told = bench.json("gate", "--baseline")
     assert told["measured"] == 3
     assert told["conclusion"].endswith("none compared. To make one: python -m results accept")
+
+
+def test_the_first_run_writes_what_a_job_keeps(bench):
+    bench.write(noisy(20))
+    names = ("--junit", "--markdown", "--metrics")
+    files = {name: bench.folder / f"of{name}" for name in names}
+    asked = [word for name, file in files.items() for word in (name, file)]
+    assert bench.call("gate", "--baseline", *asked) == 0
+    told = f"3 new: {bench.last}"
+    assert files["--markdown"].read_text().startswith(f"### NOTHING JUDGED: {told}")
+    (case,) = ElementTree.parse(files["--junit"]).iter("skipped")
+    assert case.get("message") == f"NOTHING JUDGED: {told}"
+    assert not list(ElementTree.parse(files["--junit"]).iter("error"))
+    assert files["--metrics"].read_text()
+    assert bench.call("gate", "--baseline", "--strict", *asked) == 4
+    (case,) = ElementTree.parse(files["--junit"]).iter("error")
+    assert str(case.get("message")).startswith(
+        "NOT COMPARABLE: 3 new: nothing was compared: no base"
+    )
 
 
 @pytest.mark.parametrize(
