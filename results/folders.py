@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from results.run_folder import JOURNAL, RUN, RUNNING
@@ -34,7 +35,7 @@ class RunFolder:
         """The folder."""
         return Path(self.location)
 
-    @property
+    @cached_property
     def key(self) -> bytes:
         """What tells it from the other runs of its store; names need not be UTF-8."""
         return os.fsencode(f"{self.machine_key}/{self.name}")

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from results import garbage
 from results.folders import RunFolder, run_folders
 from results.index import Index
 from results.run import Header
@@ -41,6 +42,7 @@ def store_folder(chosen: str | Path | None = None) -> Path:
     return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111
 
 
+@garbage.not_looked_for()
 def list_runs(store: str | Path | None = None) -> list[RunSummary]:
     """Every run of the store, over all machines, the newest first; unreadable ones last."""
     store = store_folder(store)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
+from results import garbage
 from results.folders import RunFolder
 from results.index import Index
 from results.journal import read_journal
@@ -31,6 +32,7 @@ _AT_ONCE, _CHUNK = 64, 8
 _WORTH_A_PROCESS = 64
 
 
+@garbage.not_looked_for()
 def timed_runs(
     store: Path, summaries: Sequence[RunSummary], is_wanted: Callable[[str], bool]
 ) -> list[RunTimes]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from results.comparable import Reason, blocking
-from results.gate import SuiteWide
+
+if TYPE_CHECKING:
+    # It judges by scipy, whose import takes longer than a page of verdicts needs.
+    from results.gate import SuiteWide
 
 # The worst first: so they are printed.
 VERDICTS = (
