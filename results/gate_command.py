@@ -19,6 +19,7 @@ from results.screen import Screen
 from results.side import Side, SideMistake
 from results.side_names import read_side
 from results.spreads import read_spreads
+from results.units import counted
 from results.verdict import BROKEN, NOT_COMPARABLE, PASS, USAGE, Comparison, exit_code
 from results.verdict_ci import github_lines, junit, open_metrics
 from results.verdict_markdown import markdown
@@ -94,8 +95,8 @@ def _without_baseline(options: argparse.Namespace, folder: Path, key: str, head:
     others = [machine for machine in machines(folder) if machine != key]
     measured = sum(bool(cell.times_s) for cell in head.cells.values())
     code = NOT_COMPARABLE if others or options.strict else PASS
-    last = f"no baseline for this machine key, {key}: {measured} cell"
-    last += f"{'s' * (measured != 1)} measured, none compared"
+    cells = counted(measured, "cell")
+    last = f"no baseline for this machine key, {key}: {cells} measured, none compared"
     if others:
         last += f"; {folder} has those of {', '.join(others)}"
     last += f". To make one: {_to_make_one(options, head)}"

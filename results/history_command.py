@@ -63,7 +63,7 @@ def _print_event(event: Event, is_alert: bool) -> None:
     word = "slower" if event.is_slower else "faster"
     commits = f"{(event.after_commit or 'unknown')[:9]}..{(event.until_commit or 'unknown')[:9]}"
     alert = "ALERT: " if is_alert else ""
-    cells = f"{len(event.steps)} cell{'s' * (len(event.steps) != 1)}"
+    cells = counted(len(event.steps), "cell")
     print(f"{alert}{event.utc} {word}, {cells}, commits {commits}, run {event.run}")
     for step in event.steps[:_MOST_CELLS]:
         over = "" if step.is_last else ", over since"
