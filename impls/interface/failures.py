@@ -12,10 +12,10 @@ def failures() -> tuple[type[BaseException], ...]:
     Code we did not write raises what it likes: torch RuntimeError and its kinds, Triton a class of
     its own, a kernel someone brings its own again, a script brought as a kernel may end in
     `sys.exit`, and a test in pytest's outcomes, which are no `Exception`. Only here is that whole
-    width caught; an interrupt passes, and the end of a generator, which is Python's own.
+    width caught; an interrupt passes.
     """
     kinds: list[type[BaseException]] = BaseException.__subclasses__()
-    return tuple(kind for kind in kinds if kind not in (KeyboardInterrupt, GeneratorExit))
+    return tuple(kind for kind in kinds if kind is not KeyboardInterrupt)
 
 
 def message_of(error: BaseException) -> str:
